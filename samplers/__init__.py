@@ -1,0 +1,1 @@
+"""A model + states -> text. torch, on top of :mod:`grammars`."""
