@@ -1,0 +1,201 @@
+"""One schema, one verdict: compile it, run its labelled instances through the automaton, compare with the labels.
+
+Verdicts are taken at byte level (every instance is read as the bytes of its JSON text), so they do not depend on a
+tokenizer; times are taken token by token, as generation would.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grammars import JsonSchema, Vocabulary
+from grammars.errors import GuidedError, LimitError, SchemaError
+
+from .suites import Case, instance_text
+
+if TYPE_CHECKING:
+    from grammars import Automaton
+
+__all__ = ["Judge", "Record", "WrongVerdict", "byte_vocabulary", "load_vocabulary"]
+
+
+def byte_vocabulary() -> Vocabulary:
+    """The smallest vocabulary that can write everything: a token for each byte, and an end."""
+    return Vocabulary([bytes([b]) for b in range(256)] + [b""], eos_token_ids=[256])
+
+
+def load_vocabulary(tokenizer: str | None) -> Vocabulary:
+    """The vocabulary of a tokenizer folder or hub name; of single bytes for ``None``."""
+    if tokenizer is None:
+        return byte_vocabulary()
+    from transformers import AutoTokenizer
+
+    return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(tokenizer))
+
+
+@dataclass(slots=True)
+class WrongVerdict:
+    """An instance on which the automaton and the label disagree.
+
+    Attributes:
+        index: its place among the case's instances.
+        accepted: what the automaton said; the label says the opposite.
+        at: for a rejection, the number of bytes that were read before it.
+        validator_agrees: whether a validator that takes ``format`` as an annotation says the same as the automaton
+            (then it is the label that is doubtful); ``None`` where none is installed or it gave up.
+    """
+
+    index: int
+    accepted: bool
+    at: int | None = None
+    validator_agrees: bool | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """What became of one case; ``asdict`` of it is a line of the output.
+
+    Attributes:
+        status: ``passed``, ``refused`` (at compile time, with a reason), ``wrong``, ``error`` (not one of the library's
+            own), or given by the guard: ``timeout``, ``memory``, ``crash``.
+        reason: for a refusal or error, its message; ``kind`` is the same with everything particular taken out.
+        pointer, keyword: of a refusal.
+        compile_ms, first_mask_ms: milliseconds.
+        mask_us: of each mask, in order, microseconds.
+    """
+
+    id: str
+    split: str
+    status: str = "passed"
+    reason: str = ""
+    kind: str = ""
+    pointer: str = ""
+    keyword: str | None = None
+    instances: int = 0
+    wrong: list[WrongVerdict] = field(default_factory=list)
+    compile_ms: float | None = None
+    first_mask_ms: float | None = None
+    mask_us: list[float] = field(default_factory=list)
+
+
+def _kind(error: Exception) -> str:
+    """The message of an error without values, names and places, so that equal causes are counted together."""
+    if isinstance(error, LimitError):
+        return f"limit {error.limit}"
+    text = error.reason if isinstance(error, SchemaError) else str(error)
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "'…'", text.splitlines()[0] if text else "")
+    return re.sub(r"-?\d+(\.\d+)?", "N", text)[:120]
+
+
+def _read(automaton: Automaton, text: bytes) -> tuple[bool, int | None]:
+    """Whether the automaton accepts ``text``, and if not how many bytes of it can be read."""
+    state = automaton.advance_bytes(automaton.start, text)
+    if state != automaton.DEAD:
+        return (True, None) if automaton.accepts(state) else (False, len(text))
+    low, high = 0, len(text)  # the longest prefix that is alive is shorter than high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if automaton.advance_bytes(automaton.start, text[:middle]) != automaton.DEAD:
+            low = middle
+        else:
+            high = middle
+    return False, low
+
+
+@lru_cache(maxsize=1)
+def _validators() -> Any:
+    try:
+        import jsonschema.validators
+    except ImportError:
+        return None
+    return jsonschema.validators
+
+
+def _validator_says(schema: Any, data: Any) -> bool | None:
+    """The verdict of the ``jsonschema`` package, which leaves ``format`` alone; ``None`` where it has none."""
+    validators = _validators()
+    if validators is None:
+        return None
+    try:
+        return bool(validators.validator_for(schema)(schema).is_valid(data))
+    except Exception:
+        return None  # a schema it cannot process, a reference it cannot follow, a pattern it does not know
+
+
+class Judge:
+    """Judges cases, one after another, against one vocabulary (so that caches work as they would in a server).
+
+    Args:
+        tokenizer: folder or hub name of a tokenizer for the times; ``None`` judges over a byte vocabulary.
+        times: whether to time masks too.
+        clock: nanoseconds, monotonic.
+    """
+
+    def __init__(self, tokenizer: str | None = None, *, times: bool = False, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.vocabulary = load_vocabulary(tokenizer)
+        self.times, self.clock = times, clock
+        self._row = np.zeros((self.vocabulary.logits_size + 31) // 32, dtype=np.int32)
+        self(Case("warm-up", "", {"type": "object", "properties": {"a": {"type": "integer"}}}, ()))
+
+    def __call__(self, case: Case) -> dict[str, Any]:
+        """The :class:`Record` of a case, as a dict."""
+        record = Record(case.id, case.split, instances=len(case.instances))
+        try:
+            begin = self.clock()
+            automaton = JsonSchema(case.schema).compile(self.vocabulary)
+            record.compile_ms = (self.clock() - begin) / 1e6
+        except GuidedError as error:
+            record.status, record.reason, record.kind = "refused", str(error), _kind(error)
+            if isinstance(error, SchemaError):
+                record.pointer, record.keyword = error.pointer, error.keyword
+        except Exception as error:
+            _note(record, error)
+        else:
+            try:
+                self._judge(case, record, automaton)
+            except Exception as error:  # one of the library's own too: after compilation nothing may be refused
+                _note(record, error)
+        return asdict(record)
+
+    def _judge(self, case: Case, record: Record, automaton: Automaton) -> None:
+        if self.times:
+            begin = self.clock()
+            automaton.fill_mask(automaton.start, self._row)
+            record.first_mask_ms = (record.compile_ms or 0.0) + (self.clock() - begin) / 1e6
+        for index, instance in enumerate(case.instances):
+            text = instance_text(instance.data)
+            by_tokens = self._walk(automaton, text, record.mask_us) if self.times else None
+            accepted, at = _read(automaton, text)
+            if by_tokens is not None and by_tokens != accepted:
+                raise AssertionError(f"instance {index}: the masks say {by_tokens}, the bytes say {accepted}")
+            if accepted != instance.valid:
+                says = _validator_says(case.schema, instance.data)
+                record.wrong.append(WrongVerdict(index, accepted, at, None if says is None else says == accepted))
+        if record.wrong:
+            record.status = "wrong"
+
+    def _walk(self, automaton: Automaton, text: bytes, taken: list[float]) -> bool:
+        """Whether the masks on the way let ``text`` through, token by token, and an end after it; adds their microseconds to ``taken``."""
+        state, row = automaton.start, self._row
+        for token in [*self.vocabulary.encode(text), self.vocabulary.eos_token_ids[0]]:
+            begin = self.clock()
+            automaton.fill_mask(state, row)
+            taken.append((self.clock() - begin) / 1e3)
+            if not int(row[token >> 5]) >> (token & 31) & 1:
+                return False
+            state = automaton.advance(state, token)
+        return True
+
+
+def _note(record: Record, error: Exception) -> None:
+    if isinstance(error, (MemoryError, TimeoutError)):
+        raise error  # the guard's business
+    record.status, record.reason = "error", f"{type(error).__name__}: {error}"
+    record.kind = f"{type(error).__name__}: {_kind(error)}"
