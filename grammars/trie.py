@@ -25,7 +25,7 @@ class Trie:
         depth: int32[n], bytes from the root to the node.
         end: int32[n], index after the node's subtree.
         first: int32[n + 1], offsets into ``tokens``.
-        tokens: int32[*], the ids whose bytes end at node ``i`` are ``tokens[first[i]:first[i + 1]]``, ascending.
+        tokens: int32[*], the ids whose bytes end at node ``i`` are ``tokens[first[i]:first[i + 1]]``, preferred ones first.
     """
 
     byte: npt.NDArray[np.uint8]
@@ -36,8 +36,11 @@ class Trie:
 
 
 def build_trie(tokens: Sequence[bytes], ids: Sequence[int]) -> Trie:
-    """The trie of ``tokens[i] for i in ids``; none of them may be empty. Cost: O(total bytes) numpy work plus one sort."""
-    order = sorted(ids, key=lambda i: (tokens[i], i))
+    """The trie of ``tokens[i] for i in ids``, none of them empty; ids with equal bytes stay in the order of ``ids``.
+
+    Cost: O(total bytes) numpy work plus one sort.
+    """
+    order = sorted(ids, key=lambda i: tokens[i])
     words = [tokens[i] for i in order]
     flat = np.frombuffer(b"".join(words), np.uint8)
     length = np.fromiter(map(len, words), np.int64, len(words))

@@ -70,7 +70,7 @@ def unsafe_tails(tokens: Collection[bytes]) -> frozenset[bytes]:
     single = {t for t in tokens if len(t) == 1}
     if single >= _CONTINUATION:
         return frozenset()
-    unsafe = set()
+    unsafe: set[bytes] = set()
     for token in tokens:
         if 2 <= len(token) <= 4 and _width(token[0]) == len(token) and character_range(token):
             cut = max((i for i in range(1, len(token)) if token[i : i + 1] not in single), default=0)

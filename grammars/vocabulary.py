@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,8 @@ class Vocabulary:
             the text); what it returns is checked, and used only where it writes exactly the text. It has to
             be picklable for the vocabulary to be.
         logits_size: width of the model's logits, where it differs from ``len(tokens)``. Padding ids are never allowed.
+        avoid: ids that are chosen last among ids with the same bytes (``<0x41>`` where there is an ``A``). Elsewhere the
+            lowest id is preferred. Masks allow all of them.
 
     Attributes:
         size: number of tokens.
@@ -62,9 +64,11 @@ class Vocabulary:
         special_token_ids: Iterable[int] = (),
         encode: Callable[[str], Sequence[int]] | None = None,
         logits_size: int | None = None,
+        avoid: Iterable[int] = (),
     ) -> None:
         self._settle(tokens, eos_token_ids, special_token_ids, encode, logits_size)
-        ids = self._text_ids()
+        last = frozenset(avoid)
+        ids = sorted(self._text_ids(), key=lambda i: (i in last, i))
         unsafe = unsafe_tails({self.tokens[i] for i in ids})
         if unsafe:
             ids = [i for i in ids if partial_tail(self.tokens[i]) not in unsafe]
@@ -118,7 +122,7 @@ class Vocabulary:
         return Trie(self.trie_byte, self.trie_depth, self.trie_end, self.trie_first, self.trie_tokens)
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any, logits_size: int | None = None, eos_token_ids: Iterable[int] | None = None) -> Vocabulary:
+    def from_tokenizer(cls, tokenizer: Any, logits_size: int | None = None, eos_token_ids: Iterable[int] | None = None) -> Self:
         """The vocabulary of a Hugging Face tokenizer (see :mod:`grammars.tokenizer_bytes` for the families and their laws).
 
         Args:
@@ -142,7 +146,7 @@ class Vocabulary:
         trie: Trie,
         encode: Callable[[str], Sequence[int]] | None = None,
         logits_size: int | None = None,
-    ) -> Vocabulary:
+    ) -> Self:
         """A vocabulary whose trie was built before (from the same arguments) and is taken as it is."""
         self = cls.__new__(cls)
         self._settle(tokens, eos_token_ids, special_token_ids, encode, logits_size)
@@ -152,7 +156,7 @@ class Vocabulary:
     # ------------------------------------------------------------ what can be written
     @cached_property
     def _ids(self) -> dict[bytes, int]:
-        """Bytes -> the lowest id of the text tokens that write them."""
+        """Bytes -> the preferred id of the text tokens that write them."""
         return {self.tokens[i]: i for i in reversed(self.trie_tokens.tolist())}
 
     @cached_property
