@@ -32,12 +32,11 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .automaton import Automaton
-    from .choice import Choice
     from .constraint import Constraint, Literal
     from .gbnf import Gbnf
     from .json_schema import AnyJson, JsonSchema
-    from .lark import Lark
-    from .regex import Regex
+    from .lark_grammar import Lark
+    from .patterns import Choice, Regex
     from .vocabulary import Vocabulary
 
 __all__ = [
@@ -66,13 +65,13 @@ __all__ = [
 _LAZY = {
     "AnyJson": ".json_schema",
     "Automaton": ".automaton",
-    "Choice": ".choice",
+    "Choice": ".patterns",
     "Constraint": ".constraint",
     "Gbnf": ".gbnf",
     "JsonSchema": ".json_schema",
-    "Lark": ".lark",
+    "Lark": ".lark_grammar",
     "Literal": ".constraint",
-    "Regex": ".regex",
+    "Regex": ".patterns",
     "Vocabulary": ".vocabulary",
 }
 
