@@ -200,14 +200,8 @@ class Continuation:
         if not _find(pre_tokenizer, "WhitespaceSplit"):  # after it, the prefix stands for the blank between words
             normalizer, pre_tokenizer = _without_prefix(normalizer), _without_prefix(pre_tokenizer)
         empty: dict[str, Any] = {"type": "BPE", "dropout": None, "unk_token": None, "fuse_unk": False, "vocab": {}, "merges": []}
-        shell: dict[str, Any] = {
-            "version": "1.0",
-            "added_tokens": [],
-            "normalizer": normalizer,
-            "pre_tokenizer": pre_tokenizer,
-            "model": empty,
-        }
-        described = Tokenizer.from_str(json.dumps(shell | {"post_processor": None, "decoder": None}))
+        shell: dict[str, Any] = {"version": "1.0", "added_tokens": [], "post_processor": None, "decoder": None, "model": empty}
+        described = Tokenizer.from_str(json.dumps(shell | {"normalizer": normalizer, "pre_tokenizer": pre_tokenizer}))
         bare = Tokenizer(self.backend.model)
         if described.normalizer is not None:
             bare.normalizer = described.normalizer
