@@ -1,0 +1,654 @@
+"""Hash-consed regular expressions over bytes, with lazily computed derivatives.
+
+A :class:`Pool` interns expressions: an expression is a small integer, equal numbers are equal
+expressions, and everything that is a function of an expression is computed once. Smart constructors
+normalise at birth (similarity in the sense of Brzozowski, "Derivatives of regular expressions", 1964, and Owens, Reppy and
+Turon, "Regular-expression derivatives re-examined", 2009), so that the derivatives of an expression are finitely many
+and in practice few. Derivatives by *all* bytes are found at once as a partition of the byte values
+(:meth:`Pool.transitions`): 256-bit integers are the masks.
+
+The searches (emptiness, shortest member) are in :mod:`.search`, :meth:`Pool.saturate` in :mod:`.saturate`, the
+simplification of alternatives in :mod:`.alternatives`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from ..errors import LimitError
+from ..limits import Limits
+from . import alternatives, saturate, search
+from .charset import ANY, CharSet
+from .leaves import Leaf, Utf8
+
+__all__ = ["ALL_BYTES", "Leaf", "Pool"]
+
+ALL_BYTES = (1 << 256) - 1
+
+# Kinds of node, and what `args` holds.
+_EMPTY, _EPSILON, BYTES, LITERAL, CAT, ALT, BOTH, NOT, REPEAT, LEAF, WORDS, VARIABLE = range(12)
+#                   (mask,) (bytes,) (a, b) members members (e,) (body, lo, hi) (obj,) (set, lo, hi, depth) (key,)
+
+_CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
+_WORDS = 8  # this many literals in one alternation become a sorted word list
+
+Parts = Sequence[tuple[int, int]]
+
+
+class Pool:
+    """A table of byte-regular expressions (ids). One pool serves any number of constraints over one vocabulary.
+
+    Args:
+        writable: characters that can be written at all (default: every one); others are left out of classes and literals.
+        writable_bytes: bytes that can be written, as a 256-bit mask.
+        fuel: work (nodes made plus members of the alternatives and intersections made) that one search may spend before it ends in
+            :class:`~grammars.errors.LimitError`; default ``Limits().fuel``.
+
+    Not thread-safe: the owner serialises access.
+    """
+
+    EMPTY = 0
+    EPSILON = 1
+
+    def __init__(self, writable: CharSet | None = None, writable_bytes: int = ALL_BYTES, fuel: int | None = None) -> None:
+        self.writable, self.writable_bytes = writable, writable_bytes
+        self.fuel = Limits().fuel if fuel is None else fuel
+        self.work = 0
+        self._ids: dict[tuple[Any, ...], int] = {}
+        self.kinds: list[int] = []
+        self.args: list[tuple[Any, ...]] = []
+        self._nullable: list[bool] = []
+        self.known: list[bool | None] = []  # whether the language is empty; None: not found out yet
+        self._raw: list[Parts | None] = []
+        self._transitions: list[tuple[tuple[int, int], ...] | None] = []
+        self._word_sets: dict[tuple[bytes, ...], int] = {}
+        self.words: list[tuple[bytes, ...]] = []
+        self._chars: dict[CharSet, int] = {}
+        self._definitions: dict[int, int] = {}
+        self._nonnull: dict[int, int] = {}
+        self.shortest_memo: dict[int, bytes | None] = {}
+        self.bound_memo: dict[int, int] = {}
+        self.saturate_memo: dict[tuple[int, int], int] = {}
+        self.shape_memo: dict[int, alternatives.Shape | None] = {}
+        self._new((_EMPTY,), (), False, True)
+        self._new((_EPSILON,), (), True, False)
+        self._universe = writable_bytes
+        if writable is not None and writable_bytes != ALL_BYTES:
+            self._universe |= search.byte_closure(self, self.chars(ANY))
+        self.anything = self._new((NOT, 0), (0,), True, False)
+        self._any_text: int | None = None
+
+    # ------------------------------------------------------------ interning
+    def _new(self, key: tuple[Any, ...], args: tuple[Any, ...], nullable: bool, empty: bool | None) -> int:
+        node = self._ids.get(key)
+        if node is None:
+            node = len(self.kinds)
+            self._ids[key] = node
+            self.kinds.append(key[0])
+            self.args.append(args)
+            self._nullable.append(nullable)
+            self.known.append(empty)
+            self._raw.append(None)
+            self._transitions.append(None)
+            self.work += 1
+        return node
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def spend(self, start: int) -> None:
+        """Raises :class:`LimitError` if the work done since ``start`` (a former value of ``work``) exceeds the fuel."""
+        if self.work - start > self.fuel:
+            raise LimitError("fuel", self.fuel, "in a search over the states of a regular expression")
+
+    # ------------------------------------------------------------ atoms
+    def byteset(self, mask: int) -> int:
+        """One byte out of ``mask`` (bit ``b`` for byte ``b``) and the writable bytes."""
+        return self._bytes(mask & self.writable_bytes)
+
+    def _bytes(self, mask: int) -> int:
+        if mask & (mask - 1) == 0:
+            return self._literal(bytes((mask.bit_length() - 1,))) if mask else 0
+        return self._new((BYTES, mask), (mask,), False, False)
+
+    def literal(self, data: bytes) -> int:
+        """Exactly ``data``; EMPTY if it cannot be written (as characters where it is UTF-8, byte by byte otherwise)."""
+        return self._cut(data) if self._can_write(data) else 0
+
+    def _can_write(self, data: bytes) -> bool:
+        if self.writable is None and self.writable_bytes == ALL_BYTES:
+            return True
+        if self.writable is not None:
+            try:
+                return all(c in self.writable for c in data.decode())
+            except UnicodeDecodeError:
+                pass
+        return all(self.writable_bytes >> b & 1 for b in set(data))
+
+    def _cut(self, data: bytes) -> int:
+        out, end = 1, len(data)
+        while end > 0:
+            start = max(0, end - _CHUNK)
+            piece = self._literal(data[start:end])
+            out = piece if out == 1 else self._new((CAT, piece, out), (piece, out), False, False)
+            end = start
+        return out
+
+    def literal_piece(self, data: bytes) -> int:
+        """Part of a literal that exists already (nothing is checked)."""
+        return self._cut(data)
+
+    def _literal(self, data: bytes) -> int:
+        return self._new((LITERAL, data), (data,), False, False) if data else 1
+
+    def chars(self, chars: CharSet) -> int:
+        """One UTF-8 encoded character out of ``chars`` and the writable ones."""
+        node = self._chars.get(chars)
+        if node is None:
+            kept = chars if self.writable is None else chars & self.writable
+            if kept and kept.ranges[-1][1] < 0x80:
+                node = self._bytes(kept.ascii_mask)
+            else:
+                leaf = Utf8.of(kept)
+                node = self._cut(chr(leaf.ranges[0][0]).encode()) if len(kept) == 1 and leaf.ranges else self.leaf(leaf) if leaf.ranges else 0
+            self._chars[chars] = node
+        return node
+
+    def any_text(self) -> int:
+        """Any text: (any writable character)*. Complements of text languages are intersected with it."""
+        if self._any_text is None:
+            self._any_text = self.star(self.chars(ANY))
+        return self._any_text
+
+    def leaf(self, leaf: Leaf) -> int:
+        """A user-defined automaton, see :class:`~grammars.regex.leaves.Leaf`."""
+        if type(leaf) is Utf8 and leaf.remaining == 1:
+            return self._bytes(leaf.mask)
+        return self._new((LEAF, leaf), (leaf,), leaf.nullable, False)
+
+    def variable(self, key: Hashable, nullable: bool) -> tuple[int, bool]:
+        """A recursively defined expression, by its key: ``(id, whether it was made now and still needs define)``.
+
+        The definition may use the id only behind at least one byte, and ``nullable`` must be the truth about it.
+        """
+        before = len(self.kinds)
+        node = self._new((VARIABLE, key), (key,), nullable, False if nullable else None)
+        return node, node == before
+
+    def define(self, variable: int, expr: int) -> None:
+        """Gives a variable its meaning (once)."""
+        if self._nullable[variable] != self._nullable[expr]:
+            raise ValueError("a variable's definition must be nullable exactly if the variable is")
+        self._definitions[variable] = expr
+
+    def definition(self, variable: int) -> int:
+        return self._definitions[variable]
+
+    # ------------------------------------------------------------ concatenation and repetition
+    def cat(self, *parts: int) -> int:
+        """Concatenation."""
+        if len(parts) == 2:
+            return self._cat(parts[0], parts[1])
+        out = 1
+        for part in reversed(parts):
+            out = self._cat(part, out)
+        return out
+
+    def _cat(self, a: int, b: int) -> int:
+        if b == 1 or a == 0:
+            return a
+        if a == 1 or b == 0:
+            return b
+        kind = self.kinds[a]
+        if kind == CAT:  # right-nested: the heads of `a` are put in front of `b`, the last one first
+            heads = []
+            while self.kinds[a] == CAT:
+                head, a = self.args[a]
+                heads.append(head)
+            b = self._cat(a, b)
+            for head in reversed(heads):
+                b = self._cat(head, b)
+            return b
+        if kind == LITERAL:
+            return self._cat_literal(a, b)
+        if a == self.anything and (b == a or (self.kinds[b] == CAT and self.args[b][0] == a)):
+            return b
+        if kind == REPEAT:
+            b_head, b_tail = self.args[b] if self.kinds[b] == CAT else (b, 1)
+            if self.kinds[b_head] == REPEAT and self.args[b_head][0] == self.args[a][0]:
+                (body, lo, hi), (_, lo2, hi2) = self.args[a], self.args[b_head]
+                return self._cat(self.repeat(body, lo + lo2, None if hi is None or hi2 is None else hi + hi2), b_tail)
+        return self._new((CAT, a, b), (a, b), self._nullable[a] and self._nullable[b], self._cat_known(a, b))
+
+    def _cat_known(self, a: int, b: int) -> bool | None:
+        if self.known[a] is False and self.known[b] is False:
+            return False
+        return True if self.known[a] or self.known[b] else None
+
+    def _cat_literal(self, a: int, b: int) -> int:
+        data, rest = self.args[a][0], 1
+        if self.kinds[b] == LITERAL:
+            return self._cut(data + self.args[b][0])
+        if self.kinds[b] == CAT and self.kinds[self.args[b][0]] == LITERAL and len(self.args[self.args[b][0]][0]) < _CHUNK:
+            head, rest = self.args[b]
+            data += self.args[head][0]
+            if len(data) > _CHUNK:
+                piece = self._literal(data[-_CHUNK:])
+                b = self._new((CAT, piece, rest), (piece, rest), False, self.known[rest])
+                a = self._literal(data[:-_CHUNK])
+            else:
+                a, b = self._literal(data), rest
+        return self._new((CAT, a, b), (a, b), False, self.known[b])
+
+    def repeat(self, e: int, lo: int = 0, hi: int | None = None) -> int:
+        """``e`` at least ``lo`` and at most ``hi`` times (``None``: without bound). Costs nothing until it is visited."""
+        if lo < 0 or (hi is not None and hi < lo):
+            raise ValueError(f"a repetition needs 0 <= lo <= hi, not {lo}, {hi}")
+        if hi == 0 or e == 1:
+            return 1
+        if e == 0:
+            return 0 if lo else 1
+        if self._nullable[e]:
+            e, lo = self.nonnull(e), 0
+            if e == 0:
+                return 1
+        if lo == 1 and hi == 1:
+            return e
+        if self.kinds[e] == REPEAT:
+            body, lo1, hi1 = self.args[e]
+            # The counts k*lo1..k*hi1 for k = lo..hi join into one interval if neighbours touch from the smallest k on.
+            if hi1 is None:
+                joins = lo > 0 or lo1 == 1
+            else:
+                joins = lo == hi or (lo * hi1 + 1 >= (lo + 1) * lo1 and (lo > 0 or lo1 <= 1))
+            if joins:
+                return self.repeat(body, lo * lo1, None if hi is None or hi1 is None else hi * hi1)
+        empty = False if lo == 0 else self.known[e]
+        return self._new((REPEAT, e, lo, -1 if hi is None else hi), (e, lo, hi), lo == 0, empty)
+
+    def star(self, e: int) -> int:
+        return self.repeat(e, 0, None)
+
+    def plus(self, e: int) -> int:
+        return self.repeat(e, 1, None)
+
+    def opt(self, e: int) -> int:
+        return self.repeat(e, 0, 1)
+
+    # ------------------------------------------------------------ boolean operations
+    def alt(self, *members: int) -> int:
+        """Union."""
+        if len(members) == 2 and (members[0] == members[1] or members[1] == 0):
+            return members[0]
+        return self._alt(members)
+
+    def _alt(self, members: Iterable[int]) -> int:
+        kinds, args = self.kinds, self.args
+        flat: set[int] = set()
+        mask, epsilon = 0, False
+        todo = list(members)
+        while todo:
+            m = todo.pop()
+            if kinds[m] == REPEAT and args[m][2] == 1:  # x? is taken apart, so that there is one way to write it
+                epsilon = True
+                todo.append(args[m][0])
+                continue
+            for e in args[m] if kinds[m] == ALT else (m,):
+                kind = kinds[e]
+                if kind == BYTES:
+                    mask |= args[e][0]
+                elif kind == LITERAL and len(args[e][0]) == 1:
+                    mask |= 1 << args[e][0][0]
+                elif e == 1:
+                    epsilon = True
+                elif e:
+                    flat.add(e)
+        if self.anything in flat:
+            return self.anything
+        if mask:
+            flat.add(self._bytes(mask))
+        self.work += len(flat)
+        if len(flat) > 1:
+            flat = alternatives.simplify(self, flat)
+            if len(flat) >= _WORDS:
+                flat = self._fold_words(flat)
+        node = self._alt_node(flat)
+        if epsilon and not self._nullable[node]:
+            return self.repeat(node, 0, 1) if node else 1
+        return node
+
+    def _alt_node(self, flat: set[int]) -> int:
+        if len(flat) <= 1:
+            return next(iter(flat)) if flat else 0
+        ids = tuple(sorted(flat))
+        known: bool | None = True
+        for e in ids:
+            if self.known[e] is False:
+                known = False
+                break
+            if self.known[e] is None:
+                known = None
+        return self._new((ALT, *ids), ids, any(self._nullable[e] for e in ids), known)
+
+    def _fold_words(self, flat: set[int]) -> set[int]:
+        """Many literals become one sorted word list, which is cheap however many there are."""
+        literals = {e for e in flat if self.kinds[e] == LITERAL}
+        if len(literals) < _WORDS:
+            return flat
+        return (flat - literals) | {self.word_list(self.args[e][0] for e in literals)}
+
+    def word_list(self, words: Iterable[bytes]) -> int:
+        """The union of many literals (writability is the caller's business: see :meth:`choice`)."""
+        key = tuple(sorted(set(words)))
+        number = self._word_sets.get(key)
+        if number is None:
+            number = self._word_sets[key] = len(self.words)
+            self.words.append(key)
+        return self._words(number, 0, len(key), 0)
+
+    def choice(self, words: Iterable[bytes]) -> int:
+        """One of ``words`` (those that can be written); any number of them is cheap."""
+        return self.word_list(w for w in words if self._can_write(w))
+
+    def _words(self, number: int, lo: int, hi: int, depth: int) -> int:
+        if hi - lo <= 1:
+            return self._cut(self.words[number][lo][depth:]) if lo < hi else 0
+        return self._new((WORDS, number, lo, hi, depth), (number, lo, hi, depth), len(self.words[number][lo]) == depth, False)
+
+    def both(self, *members: int) -> int:
+        """Intersection."""
+        kinds, args = self.kinds, self.args
+        flat: set[int] = set()
+        denied: set[int] = set()
+        mask = -1
+        for m in members:
+            for e in args[m] if kinds[m] == BOTH else (m,):
+                if e == 0:
+                    return 0
+                if kinds[e] == BYTES:
+                    mask &= args[e][0]
+                elif kinds[e] == NOT:
+                    denied.add(args[e][0])
+                else:
+                    flat.add(e)
+        if mask != -1:
+            flat.add(self._bytes(mask))
+        if not flat and mask == -1:
+            return self.negate(self._alt(denied))
+        if 0 in flat or flat & denied:
+            return 0
+        return self._both(flat, self._alt(denied) if denied else 0)
+
+    def _both(self, flat: set[int], denied: int) -> int:
+        self.work += len(flat) + 1
+        if 1 in flat:
+            return 0 if self._nullable[denied] or not all(self._nullable[e] for e in flat) else 1
+        finite = min((e for e in flat if self.kinds[e] in (LITERAL, WORDS)), default=None, key=lambda e: (self.kinds[e], e))
+        if finite is not None and (len(flat) > 1 or denied):
+            return self._filter(finite, flat - {finite}, denied)
+        if len(flat) > 1:
+            flat = alternatives.intersect_repeats(self, flat)
+            if 0 in flat:
+                return 0
+        if denied:
+            flat = flat | {self.negate(denied)}
+        if len(flat) == 1:
+            return next(iter(flat))
+        ids = tuple(sorted(flat))
+        nullable = all(self._nullable[e] for e in ids)
+        return self._new((BOTH, *ids), ids, nullable, False if nullable else None)
+
+    def _filter(self, finite: int, others: set[int], denied: int) -> int:
+        """The words of a literal or word list that are in all ``others`` and not in ``denied``."""
+        if self.kinds[finite] == LITERAL:
+            words: Sequence[bytes] = self.args[finite]
+        else:
+            number, lo, hi, depth = self.args[finite]
+            words = [w[depth:] for w in self.words[number][lo:hi]]
+        kept = [w for w in words if all(self.matches(e, w) for e in others) and not self.matches(denied, w)]
+        return finite if len(kept) == len(words) else self.word_list(kept)
+
+    def negate(self, e: int) -> int:
+        """Byte strings that are not in ``e``. For text, intersect with :meth:`any_text`."""
+        if self.kinds[e] == NOT:
+            return int(self.args[e][0])
+        nullable = not self._nullable[e]
+        return self._new((NOT, e), (e,), nullable, False if nullable else None)
+
+    def minus(self, a: int, b: int) -> int:
+        """What is in ``a`` and not in ``b``."""
+        return a if b == 0 else self.both(a, self.negate(b))
+
+    # ------------------------------------------------------------ properties
+    def nullable(self, e: int) -> bool:
+        """Whether the empty string is in the language."""
+        return self._nullable[e]
+
+    def nonnull(self, e: int) -> int:
+        """The language without the empty string."""
+        if not self._nullable[e]:
+            return e
+        node = self._nonnull.get(e)
+        if node is None:
+            node = self._nonnull[e] = self._without_empty(e)
+        return node
+
+    def _without_empty(self, e: int) -> int:
+        kind, args = self.kinds[e], self.args[e]
+        if kind == ALT:
+            return self._alt([self.nonnull(m) for m in args])
+        if kind == BOTH:
+            return self.both(*(self.nonnull(m) for m in args))
+        if kind == NOT:
+            return self.negate(self.alt(args[0], 1))
+        if kind == REPEAT:
+            return self.repeat(args[0], 1, args[2])
+        if kind == CAT:
+            members = []
+            while self.kinds[e] == CAT:
+                a, e = self.args[e]
+                members.append(self._cat(self.nonnull(a), e))
+            return self._alt([*members, self.nonnull(e)])
+        return 0 if kind == _EPSILON else self._alt([self._cat(self._bytes(m), t) for m, t in self.raw(e)])
+
+    def is_empty(self, e: int) -> bool:
+        """Whether the language is empty: exact; immediate for expressions without ``both`` and ``negate``.
+
+        Raises:
+            LimitError: the search needs more than the pool's fuel.
+        """
+        known = self.known[e]
+        return search.is_empty(self, e) if known is None else known
+
+    def shortest(self, e: int) -> bytes | None:
+        """A shortest member, or ``None`` if there is none."""
+        return search.shortest(self, e)
+
+    def min_length(self, e: int) -> int:
+        """Bytes of the shortest member. The language must not be empty."""
+        return search.min_length(self, e)
+
+    def saturate(self, e: int, k: int) -> int:
+        """An expression that answers "accepts?" and "can still be completed?" like ``e`` after every continuation of at most ``k`` bytes.
+
+        Counts and literals that reach further than ``k`` bytes are cut, so that many states share one answer.
+        """
+        return saturate.saturate(self, e, k)
+
+    def prefix_free(self, e: int) -> bool:
+        """Whether no member is known to be a proper prefix of another (a sufficient test)."""
+        return alternatives.prefix_free(self, e)
+
+    # ------------------------------------------------------------ derivatives
+    def transitions(self, e: int) -> tuple[tuple[int, int], ...]:
+        """All derivatives: pairs of a byte mask and the expression after any of these bytes.
+
+        The masks are disjoint, the targets distinct, and their languages not empty.
+        """
+        found = self._transitions[e]
+        if found is None:
+            known = self.known
+            parts = [p for p in self.raw(e) if known[p[1]] is False or not self.is_empty(p[1])]
+            found = self._transitions[e] = tuple(parts)
+        return found
+
+    def raw(self, e: int) -> Parts:
+        """Like :meth:`transitions`, but targets with an empty language may be among them."""
+        found = self._raw[e]
+        if found is None:
+            found = self._raw[e] = self._MAKERS[self.kinds[e]](self, *self.args[e])
+        return found
+
+    def derivative(self, e: int, byte: int) -> int:
+        """What may follow ``byte`` (EMPTY if nothing may)."""
+        for mask, target in self.transitions(e):
+            if mask >> byte & 1:
+                return target
+        return 0
+
+    def matches(self, e: int, data: bytes) -> bool:
+        """Whether ``data`` is in the language."""
+        for byte in data:
+            for mask, target in self.raw(e):
+                if mask >> byte & 1:
+                    e = target
+                    break
+            else:
+                return False
+        return self._nullable[e]
+
+    def _raw_nothing(self) -> Parts:
+        return ()
+
+    def _raw_bytes(self, mask: int) -> Parts:
+        return ((mask, 1),)
+
+    def _raw_literal(self, data: bytes) -> Parts:
+        return ((1 << data[0], self._literal(data[1:])),)
+
+    def _attach(self, parts: Parts, rest: int) -> Parts:
+        """Moves that go on with ``rest``."""
+        if len(parts) == 1:
+            return [(parts[0][0], self._cat(parts[0][1], rest))]
+        merged: dict[int, int] = {}
+        for mask, target in parts:
+            target = self._cat(target, rest)
+            merged[target] = merged.get(target, 0) | mask
+        return [(mask, target) for target, mask in merged.items()]
+
+    def _raw_cat(self, a: int, b: int) -> Parts:
+        first = self._attach(self.raw(a), b)
+        if not self._nullable[a]:
+            return first
+        lists = [first]
+        while True:  # a chain of nullable heads, without recursion
+            if self.kinds[b] != CAT:
+                lists.append(self.raw(b))
+                break
+            a, b = self.args[b]
+            lists.append(self._attach(self.raw(a), b))
+            if not self._nullable[a]:
+                break
+        return self._join(lists)
+
+    def _raw_alt(self, *members: int) -> Parts:
+        return self._join([self.raw(m) for m in members])
+
+    def _join(self, lists: Sequence[Parts]) -> Parts:
+        """The union of several transition lists."""
+        groups: dict[int, set[int]] = {}
+        for parts in lists:
+            for mask, target in parts:
+                groups.setdefault(mask, set()).add(target)
+        split: list[tuple[int, set[int]]] = []
+        seen = 0
+        for mask, targets in groups.items():
+            if mask & seen:
+                rest, out = mask, []
+                for m, ts in split:
+                    common = m & rest
+                    if not common:
+                        out.append((m, ts))
+                        continue
+                    out.append((common, ts | targets))
+                    if m != common:
+                        out.append((m ^ common, ts))
+                    rest ^= common
+                split = out
+                mask, seen = rest, seen | mask
+                if not rest:
+                    continue
+            seen |= mask
+            split.append((mask, targets))
+        merged: dict[int, int] = {}
+        for mask, targets in split:
+            target = next(iter(targets)) if len(targets) == 1 else self._alt(targets)
+            merged[target] = merged.get(target, 0) | mask
+        return [(mask, target) for target, mask in merged.items() if target]
+
+    def _raw_both(self, *members: int) -> Parts:
+        parts: list[tuple[int, tuple[int, ...]]] = [(ALL_BYTES, ())]
+        for e in members:
+            moves = self.raw(e)
+            parts = [(m & mask, (*ts, t)) for m, ts in parts for mask, t in moves if m & mask]
+        merged: dict[int, int] = {}
+        for mask, targets in parts:
+            target = self.both(*targets)
+            merged[target] = merged.get(target, 0) | mask
+        return [(mask, target) for target, mask in merged.items() if target]
+
+    def _raw_not(self, e: int) -> Parts:
+        merged: dict[int, int] = {}
+        rest = self._universe
+        for mask, target in self.raw(e):
+            mask &= self._universe
+            rest &= ~mask
+            target = self.negate(target)
+            if mask and target:
+                merged[target] = merged.get(target, 0) | mask
+        if rest:
+            merged[self.anything] = merged.get(self.anything, 0) | rest
+        return [(mask, target) for target, mask in merged.items()]
+
+    def _raw_repeat(self, body: int, lo: int, hi: int | None) -> Parts:
+        rest = self.repeat(body, max(lo - 1, 0), None if hi is None else hi - 1)
+        return self._attach(self.raw(body), rest)
+
+    def _raw_leaf(self, leaf: Leaf) -> Parts:
+        return [(m, 1 if t is None else self.leaf(t)) for m, t in leaf.transitions()]
+
+    def _raw_words(self, number: int, lo: int, hi: int, depth: int) -> Parts:
+        words = self.words[number]
+        lo += len(words[lo]) == depth
+        merged: dict[int, int] = {}
+        while lo < hi:
+            byte = words[lo][depth]
+            end = bisect_right(words, byte, lo, hi, key=lambda w: w[depth])
+            target = self._words(number, lo, end, depth + 1)
+            merged[target] = merged.get(target, 0) | 1 << byte
+            lo = end
+        return [(mask, target) for target, mask in merged.items()]
+
+    def _raw_variable(self, key: Hashable) -> Parts:
+        return self.raw(self._definitions[self._ids[VARIABLE, key]])
+
+    _MAKERS: tuple[Callable[..., Parts], ...] = (
+        _raw_nothing,
+        _raw_nothing,
+        _raw_bytes,
+        _raw_literal,
+        _raw_cat,
+        _raw_alt,
+        _raw_both,
+        _raw_not,
+        _raw_repeat,
+        _raw_leaf,
+        _raw_words,
+        _raw_variable,
+    )
+
+    def show(self, e: int) -> str:
+        """A readable form, for debugging."""
+        return search.show(self, e)

@@ -1,0 +1,269 @@
+"""Searches over the derivatives of an expression: emptiness, shortest members.
+
+Both walk a graph whose nodes are expressions. An edge is a byte (for intersections, complements, variables and leaves)
+or a structural step (``ab`` leads to ``b`` once ``a`` is known to be inhabited; a union leads to its members).
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from ..errors import LimitError
+
+if TYPE_CHECKING:
+    from .expr import Pool
+
+__all__ = ["bound", "byte_closure", "is_empty", "min_length", "shortest", "show"]
+
+_LONGEST = 1 << 24  # bytes of a shortest member that is written out
+
+
+# ---------------------------------------------------------------- emptiness
+def is_empty(pool: Pool, e: int) -> bool:
+    """Best-first search for a non-empty language; marks every node that is settled on the way."""
+    known = pool.known
+    state = known[e]
+    if state is not None:
+        return state
+    start = pool.work
+    parent: dict[int, int] = {e: -1}
+    heap = [(0, 0, e)]
+    while heap:
+        node = heapq.heappop(heap)[2]
+        pool.work += 1
+        pool.spend(start)
+        for target in _steps(pool, node):
+            if target in parent and target != node:
+                continue
+            state = known[target]
+            if state is False:
+                while node >= 0:
+                    known[node] = False
+                    node = parent[node]
+                return False
+            if state is None and target != node:
+                parent[target] = node
+                heapq.heappush(heap, (bound(pool, target), -len(parent), target))
+    for node in parent:
+        known[node] = True
+    return True
+
+
+def _steps(pool: Pool, e: int) -> list[int]:
+    """Expressions of which one must be inhabited for ``e`` to be."""
+    from .expr import ALT, CAT, REPEAT
+
+    kind, args = pool.kinds[e], pool.args[e]
+    if kind == CAT:
+        return [] if is_empty(pool, args[0]) else [args[1]]
+    if kind == ALT:
+        return list(args)
+    if kind == REPEAT:
+        return [] if is_empty(pool, args[0]) else [1]
+    return [target for _, target in pool.raw(e)]
+
+
+# ---------------------------------------------------------------- lengths
+def bound(pool: Pool, e: int) -> int:
+    """A lower bound of the length of members, cheap to find."""
+    from .expr import CAT
+
+    memo = pool.bound_memo
+    found = memo.get(e)
+    if found is not None:
+        return found
+    chain = []
+    while pool.kinds[e] == CAT and e not in memo:
+        chain.append(e)
+        e = pool.args[e][1]
+    value = memo.get(e)
+    if value is None:
+        value = memo[e] = _bound(pool, e)
+    for e in reversed(chain):
+        value += bound(pool, pool.args[e][0])
+        memo[e] = value
+    return value
+
+
+def _bound(pool: Pool, e: int) -> int:
+    from .expr import ALT, BOTH, LEAF, LITERAL, REPEAT
+
+    kind, args = pool.kinds[e], pool.args[e]
+    if kind == LITERAL:
+        return len(args[0])
+    if kind == ALT:
+        return min(bound(pool, m) for m in args)
+    if kind == BOTH:
+        return max(bound(pool, m) for m in args)
+    if kind == REPEAT:
+        return int(args[1]) * bound(pool, args[0])
+    if kind == LEAF:
+        return int(getattr(args[0], "min_length", not args[0].nullable))
+    return int(not pool.nullable(e))
+
+
+def min_length(pool: Pool, e: int) -> int:
+    """Bytes of the shortest member, without writing it out where counts are enough."""
+    from .expr import ALT, BYTES, CAT, LITERAL, REPEAT
+
+    if pool.nullable(e):
+        return 0
+    total = 0
+    while pool.kinds[e] == CAT:
+        head, e = pool.args[e]
+        total += min_length(pool, head)
+    kind, args = pool.kinds[e], pool.args[e]
+    if kind in (LITERAL, BYTES):
+        return total + bound(pool, e)
+    if kind == ALT:
+        return total + min(min_length(pool, m) for m in args if not pool.is_empty(m))
+    if kind == REPEAT:
+        return total + int(args[1]) * min_length(pool, args[0])
+    found = shortest(pool, e)
+    if found is None:
+        raise ValueError("the empty language has no shortest member")
+    return total + len(found)
+
+
+def shortest(pool: Pool, e: int) -> bytes | None:
+    """A member of minimal length, by A*; ``None`` for the empty language."""
+    memo = pool.shortest_memo
+    if e in memo:
+        return memo[e]
+    if pool.is_empty(e):
+        memo[e] = None
+        return None
+    start = pool.work
+    best: dict[int, int] = {e: 0}
+    came: dict[int, tuple[int, bytes]] = {}
+    heap = [(bound(pool, e), 0, e)]
+    goal = 1
+    while heap:
+        cost, number, node = heapq.heappop(heap)
+        g = best[node]
+        if cost > g + bound(pool, node):
+            continue
+        if node == goal:
+            return _trace(pool, e, came)
+        pool.work += 1
+        pool.spend(start)
+        if node in memo:
+            known = memo[node]
+            moves = [] if known is None else [(known, goal)]
+        else:
+            moves = _moves(pool, node)
+        for label, target in moves:
+            longer = g + len(label)
+            if longer < best.get(target, 1 << 62):
+                best[target] = longer
+                came[target] = (node, label)
+                heapq.heappush(heap, (longer + bound(pool, target), number - 1, target))
+    raise AssertionError("an inhabited language without a shortest member")
+
+
+def _trace(pool: Pool, e: int, came: dict[int, tuple[int, bytes]]) -> bytes:
+    node, suffix = 1, b""
+    while node != e:
+        node, label = came[node]
+        suffix = label + suffix
+        pool.shortest_memo[node] = suffix
+    return suffix
+
+
+def _moves(pool: Pool, e: int) -> list[tuple[bytes, int]]:
+    """Edges ``(bytes read, expression left)``; each is a shortest way to that target."""
+    from .expr import ALT, CAT, LITERAL, REPEAT, WORDS
+
+    if pool.nullable(e):
+        return [(b"", 1)]
+    kind, args = pool.kinds[e], pool.args[e]
+    if kind == LITERAL:
+        return [(args[0], 1)]
+    if kind == WORDS:
+        number, lo, hi, depth = args
+        return [(min(pool.words[number][lo:hi], key=len)[depth:], 1)]
+    if kind == ALT:
+        return [(b"", m) for m in args]
+    if kind == CAT or kind == REPEAT:
+        head = shortest(pool, args[0])
+        if head is None:
+            return []
+        if kind == CAT:
+            return [(head, args[1])]
+        if len(head) * args[1] > _LONGEST:
+            raise LimitError("fuel", pool.fuel, f"writing out a shortest text of {len(head) * args[1]} bytes")
+        return [(head * args[1], 1)]
+    return [(_lowest(mask), target) for mask, target in pool.raw(e)]
+
+
+def _lowest(mask: int) -> bytes:
+    """One byte of the mask, a printable one if there is any."""
+    for floor in (0x30, 0x20, 0):
+        rest = mask >> floor
+        if rest and (floor == 0 or rest & ((1 << (0x7F - floor)) - 1)):
+            return bytes(((rest & -rest).bit_length() - 1 + floor,))
+    raise AssertionError("an empty mask")
+
+
+def byte_closure(pool: Pool, e: int) -> int:
+    """Mask of all bytes that occur in derivations of ``e``; for small automata."""
+    seen, todo, mask = {e}, [e], 0
+    while todo:
+        for m, target in pool.raw(todo.pop()):
+            mask |= m
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
+    return mask
+
+
+# ---------------------------------------------------------------- display
+def _show_mask(mask: int) -> str:
+    runs: list[str] = []
+    b = 0
+    while b < 256:
+        if mask >> b & 1:
+            end = b
+            while end < 255 and mask >> (end + 1) & 1:
+                end += 1
+            first, last = _show_byte(b), _show_byte(end)
+            runs.append(first if b == end else f"{first}-{last}")
+            b = end
+        b += 1
+    return "[" + "".join(runs) + "]"
+
+
+def _show_byte(b: int) -> str:
+    c = chr(b)
+    return c if 0x20 < b < 0x7F and c not in "[]^-\\(){}|&~*+?" else f"\\x{b:02x}"
+
+
+def show(pool: Pool, e: int, depth: int = 40) -> str:
+    """A readable form of ``e``, cut where it is nested too deeply."""
+    from .expr import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, NOT, REPEAT, WORDS
+
+    if depth == 0:
+        return f"#{e}"
+    kind, args = pool.kinds[e], pool.args[e]
+    inner = [] if kind not in (CAT, ALT, BOTH, NOT) else [show(pool, m, depth - 1) for m in args]
+    if kind == CAT:
+        return "".join(inner)
+    if kind == ALT:
+        return "(" + "|".join(inner) + ")"
+    if kind == BOTH:
+        return "(" + "&".join(inner) + ")"
+    if kind == NOT:
+        return f"~({inner[0]})"
+    if kind == BYTES:
+        return _show_mask(args[0])
+    if kind == LITERAL:
+        return "".join(map(_show_byte, args[0]))
+    if kind == REPEAT:
+        body, lo, hi = args
+        return f"({show(pool, body, depth - 1)}){{{lo},{'' if hi is None else hi}}}"
+    if kind == LEAF:
+        return f"<{args[0]!r}>"
+    if kind == WORDS:
+        return f"<words {args[0]}: {args[2] - args[1]} from {args[3]}>"
+    return "[]" if e == 0 else "ε" if e == 1 else f"<variable #{e}>"
