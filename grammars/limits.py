@@ -18,6 +18,7 @@ class Limits:
         schema_size: records in the normal form of one schema, over all its parts.
         nesting: depth of nested schemas, groups or rules in the *input* (not in the output).
         item_set: Earley items in one parser state.
+        arena: parser states, and token states, that one automaton keeps before it begins afresh (states stay valid).
         cache_bytes: bytes of token masks kept for one automaton.
     """
 
@@ -27,4 +28,5 @@ class Limits:
     schema_size: int = 100_000
     nesting: int = 500
     item_set: int = 50_000
+    arena: int = 200_000
     cache_bytes: int = 128 << 20

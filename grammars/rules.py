@@ -81,6 +81,14 @@ class Rule:
         """The state behind ``key``; asked once a key."""
         raise NotImplementedError
 
+    def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
+        """Edges of ``state`` among which a shortest way to the rule's end begins.
+
+        Rules whose states branch without bound (any order of n keys) narrow it so that the search for a
+        shortest completion stays small.
+        """
+        return state.edges
+
 
 Symbol = Union[Terminal, Rule]
 
@@ -287,7 +295,8 @@ def finish(start: Rule) -> Rule:
 class _Builder:
     """Thompson construction with explicit empty moves, removed at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, skip: Skip | None) -> None:
+        self.skip = skip
         self.edges: list[list[tuple[Symbol, int]]] = []
         self.empty: list[list[int]] = []
 
@@ -324,9 +333,9 @@ class _Builder:
         if lo > _SMALL or (hi is not None and hi > _SMALL):
             symbol = child.symbol
             if symbol is None:
-                inner = StaticRule("repeated").define(child)
+                inner = StaticRule("repeated").define(child, self.skip)
                 inner.nullable, symbol = _nullable(child), inner
-            self.edges[a].append((RepeatRule(symbol, lo, hi), b))
+            self.edges[a].append((RepeatRule(symbol, lo, hi, self.skip), b))
             return
         for _ in range(lo):
             to = self.new()
@@ -356,7 +365,7 @@ class _Builder:
 
 
 def _build(rule: StaticRule) -> list[State]:
-    builder = _Builder()
+    builder = _Builder(rule.skip)
     first, last = builder.new(), builder.new()
     builder.add(rule.body, first, last)
     number: dict[int, int] = {first: 0}

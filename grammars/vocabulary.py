@@ -215,10 +215,10 @@ class Vocabulary:
                     at = end
                     break
             else:
-                return self._fewest(text)
+                return self.fewest_tokens(text)
         return ids
 
-    def _fewest(self, text: bytes) -> list[int]:
+    def fewest_tokens(self, text: bytes) -> list[int]:
         """The segmentation into fewest tokens, by dynamic programming from the end; longer tokens first among equals."""
         n = len(text)
         cost, step = [0.0] * (n + 1), [0] * (n + 1)
@@ -247,9 +247,9 @@ class Vocabulary:
 
     # ------------------------------------------------------------ shared lexer, identity
     def lexer(self) -> Lexer:
-        """The lexer that every constraint over this vocabulary shares; created on the first call, thread-safe."""
+        """The lexer that every constraint over this vocabulary shares; created on the first call (and anew when it is full), thread-safe."""
         with self._lock:
-            if self._lexer is None:
+            if self._lexer is None or self._lexer.full:
                 from .lexer import Lexer
 
                 self._lexer = Lexer(self)

@@ -1,5 +1,7 @@
-"""The numba functions of :mod:`grammars`, and nothing else: flat arrays in, flat arrays out.
+"""Numba kernels: flat arrays in, flat arrays out, and nothing else.
 
-Each has a docstring saying shapes and cost. Python calls them a handful of times a step, never once per token of
-the vocabulary. They are compiled on first use and cached on disk beside their source (or in ``NUMBA_CACHE_DIR``).
+Kernels that call each other live in one file (numba's cache on disk does not notice a change of a callee
+in another file).
+
+- :mod:`~grammars.kernels.walk`: walks of the vocabulary's byte trie that make token masks.
 """

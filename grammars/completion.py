@@ -1,0 +1,183 @@
+"""Shortest completions: how a text can end soonest.
+
+Costs are bytes. A rule state's cost is that of the cheapest path to the rule's end, where a called rule costs
+its own cheapest sentence (Knuth, *A generalization of Dijkstra's algorithm*, 1977); a return address costs the
+cheapest way out through its callers. Rules are looked into only as far as the search needs them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
+
+from .rules import Rule, Symbol, Terminal
+
+if TYPE_CHECKING:
+    from .lexer import Lexer
+    from .parser import Item, Parser
+    from .threads import Threads
+
+__all__ = ["Completer"]
+
+INF = float("inf")
+
+
+class Completer:
+    """Shortest ways to the end, for one parser."""
+
+    def __init__(self, parser: Parser, lexer: Lexer) -> None:
+        self.parser, self.lexer = parser, lexer
+        self._rules: dict[Rule, float] = {}
+        self._users: dict[Rule, set[Rule]] = {}
+        self._states: dict[tuple[Rule, Hashable], tuple[float, tuple[tuple[Symbol, Hashable], ...]]] = {}
+        self._returns: dict[int, tuple[float, tuple[int, int] | None]] = {0: (0, None)}
+
+    # ------------------------------------------------------------ rules
+    def rule(self, rule: Rule) -> float:
+        """Bytes of the shortest sentence of ``rule``."""
+        if rule not in self._rules:
+            todo = {rule: None}
+            while todo:
+                current = next(iter(todo))
+                del todo[current]
+                before = self._rules.get(current, None)
+                unknown: set[Rule] = set()
+                cost, _ = self._search(current, current.start, unknown)
+                self._rules[current] = cost
+                for r in unknown:
+                    todo[r] = None
+                if before is None or cost < before:
+                    todo.update(dict.fromkeys(self._users.get(current, ())))
+        return self._rules[rule]
+
+    def _search(self, rule: Rule, key: Hashable, unknown: set[Rule] | None = None) -> tuple[float, tuple[tuple[Symbol, Hashable], ...]]:
+        """Dijkstra from a state of ``rule`` to its end: (cost, path). Rules not costed yet are put into ``unknown`` and taken as endless."""
+        heap: list[tuple[float, int, Hashable]] = [(0, 0, key)]
+        best: dict[Hashable, float] = {key: 0}
+        back: dict[Hashable, tuple[Hashable, Symbol]] = {}
+        done: set[Hashable] = set()
+        count = 0
+        while heap:
+            cost, _, at = heapq.heappop(heap)
+            if at in done:
+                continue
+            done.add(at)
+            state = self.parser.expand(self.parser.rule_state(rule, at)).source
+            if state.final:
+                path: list[tuple[Symbol, Hashable]] = []
+                while at in back:
+                    previous, symbol = back[at]
+                    path.append((symbol, at))
+                    at = previous
+                return cost, tuple(reversed(path))
+            for symbol, to in rule.shortest(at, state):
+                total = cost + self._symbol(rule, symbol, unknown)
+                if total < best.get(to, INF):
+                    best[to] = total
+                    back[to] = (at, symbol)
+                    count += 1
+                    heapq.heappush(heap, (total, count, to))
+        return INF, ()
+
+    def _symbol(self, rule: Rule, symbol: Symbol, unknown: set[Rule] | None) -> float:
+        if isinstance(symbol, Terminal):
+            return self.lexer.pool.min_length(symbol.expr)
+        self._users.setdefault(symbol, set()).add(rule)
+        known = self._rules.get(symbol)
+        if known is None:
+            if unknown is None:
+                return self.rule(symbol)
+            unknown.add(symbol)
+            return INF
+        return known
+
+    def state(self, q: int) -> tuple[float, tuple[tuple[Symbol, Hashable], ...]]:
+        """Cheapest way from rule state ``q`` to the end of its rule: (bytes, path)."""
+        name = self.parser.rule_state_name(q)
+        found = self._states.get(name)
+        if found is None:
+            found = self._states[name] = self._search(*name)
+        return found
+
+    def text(self, symbol: Symbol) -> bytes:
+        """A shortest sentence of a symbol."""
+        out: list[bytes] = []
+        stack: list[Symbol] = [symbol]
+        while stack:
+            s = stack.pop()
+            if isinstance(s, Terminal):
+                out.append(self.lexer.pool.shortest(s.expr) or b"")
+            else:
+                q = self.parser.rule_state(s, s.start)
+                self.rule(s)
+                stack.extend(part for part, _ in reversed(self.state(q)[1]))
+        return b"".join(out)
+
+    # ------------------------------------------------------------ configurations
+    def way_out(self, r: int) -> float:
+        """Bytes from the end of the rule called with return address ``r`` to the end of the text (Dijkstra over return addresses)."""
+        if r in self._returns:
+            return self._returns[r][0]
+        heap: list[tuple[float, int, bool]] = [(0, r, False)]
+        best = {r: 0.0}
+        back: dict[int, tuple[int, int]] = {}
+        while heap:
+            cost, at, known = heapq.heappop(heap)
+            if known:
+                total = cost
+                while at != r:
+                    to = at
+                    at, q = back[to]
+                    self._returns[at] = (total - best[at], (q, to))
+                return total
+            if cost > best[at]:
+                continue
+            if at in self._returns:
+                heapq.heappush(heap, (cost + self._returns[at][0], at, True))
+                continue
+            for q, to in self.parser.continuations(at):
+                total = cost + self.state(q)[0]
+                if total < best.get(to, INF):
+                    best[to] = total
+                    back[to] = (at, q)
+                    heapq.heappush(heap, (total, to, False))
+        raise AssertionError("a rule without a way out: a rule breaks its contract")
+
+    def _leave(self, q: int, r: int) -> list[Symbol]:
+        """Symbols from item ``(q, r)`` to the end of the text along a shortest way."""
+        out = [symbol for symbol, _ in self.state(q)[1]]
+        while r:
+            self.way_out(r)
+            step = self._returns[r][1]
+            assert step is not None
+            q, r = step
+            out.extend(symbol for symbol, _ in self.state(q)[1])
+        return out
+
+    def estimate(self, threads: Threads) -> float:
+        """Bytes of :meth:`shortest`, or fewer."""
+        return min((option[0] for j, x, _ in threads for option in self._options(j, x)), default=INF)
+
+    def shortest(self, threads: Threads) -> bytes:
+        """A text that takes every lexeme and rule along a shortest way to the end (``threads`` must not be dead).
+
+        Greedy lexing may read the joined lexemes otherwise; callers check.
+        """
+        options = (option for j, x, _ in threads for option in self._options(j, x))
+        _, head, item = min(options, key=lambda option: (option[0], len(option[1])))
+        return head + (b"".join(map(self.text, self._leave(*item))) if item else b"")
+
+    def _options(self, j: int, x: int) -> Iterator[tuple[float, bytes, Item | None]]:
+        """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text)."""
+        parser, pool = self.parser, self.lexer.pool
+        if parser.complete[j] and x == parser.start_of[j]:
+            yield 0, b"", None
+        for slot, expr in zip(parser.states[j][1], self.lexer.exprs[x], strict=True):
+            kernel = parser.shift(j, slot)
+            if kernel is None:
+                continue
+            head = pool.shortest(expr)
+            assert head is not None
+            for q, r in parser.kernels[kernel]:
+                yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
