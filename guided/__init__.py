@@ -1,1 +1,142 @@
-"""What users import: constrained generation on any Hugging Face model, in one package."""
+"""What users import: constrained generation on any Hugging Face model, in one package.
+
+::
+
+    import guided
+
+    model = guided.load()                                            # or a path, a hub id, (model, tokenizer)
+    result = guided.generate(model, "Ada Lovelace was born in 1815.", Person, seed=0)
+    result.value                                                     # a Person
+
+    processor = guided.GuidedLogitsProcessor(tokenizer, guided.Regex(r"\\d+"))   # for model.generate
+
+Reading order: :mod:`.inputs` (what may stand for a constraint), :mod:`.model` (a loaded model), :mod:`.prompts` (chat templates),
+:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.processor` (the Hugging Face plug-in);
+:mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``); :mod:`.evaluation` (verdicts and times on benchmark suites).
+
+The public names of :mod:`grammars` (constraints, errors, vocabularies) and :mod:`samplers` (decode loops, the table of methods) are here
+too. Names are loaded when they are first used: ``import guided`` imports neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import grammars
+import samplers
+
+if TYPE_CHECKING:
+    from grammars import (
+        AnyJson,
+        Automaton,
+        Choice,
+        Constraint,
+        ConstraintError,
+        DeadEnd,
+        Gbnf,
+        GrammarError,
+        GuidedError,
+        JsonSchema,
+        Lark,
+        LimitError,
+        Limits,
+        Literal,
+        ModelError,
+        Regex,
+        RegexError,
+        SchemaError,
+        Vocabulary,
+        VocabularyError,
+    )
+    from samplers import Budget, Drawn, Law, MaskTable, Method, Request, Settings, Step, choose, decode, method, methods
+
+    from .api import generate, stream
+    from .inputs import constraint_from
+    from .model import Model, load
+    from .partial import partial_json
+    from .processor import GuidedLogitsProcessor
+    from .result import Partial, Result, Timings
+
+__all__ = [
+    "AnyJson",
+    "Automaton",
+    "Budget",
+    "Choice",
+    "Constraint",
+    "ConstraintError",
+    "DeadEnd",
+    "Drawn",
+    "Gbnf",
+    "GrammarError",
+    "GuidedError",
+    "GuidedLogitsProcessor",
+    "JsonSchema",
+    "Lark",
+    "Law",
+    "LimitError",
+    "Limits",
+    "Literal",
+    "MaskTable",
+    "Method",
+    "Model",
+    "ModelError",
+    "Partial",
+    "Regex",
+    "RegexError",
+    "Request",
+    "Result",
+    "SchemaError",
+    "Settings",
+    "Step",
+    "Timings",
+    "Vocabulary",
+    "VocabularyError",
+    "__version__",
+    "choose",
+    "constraint_from",
+    "decode",
+    "generate",
+    "load",
+    "method",
+    "methods",
+    "partial_json",
+    "stream",
+]
+
+try:
+    __version__ = version("guided-decoding")
+except PackageNotFoundError:  # imported from a source tree that is not installed
+    __version__ = "0+unknown"
+
+_LAZY = {
+    "GuidedLogitsProcessor": ".processor",
+    "Model": ".model",
+    "Partial": ".result",
+    "Result": ".result",
+    "Timings": ".result",
+    "constraint_from": ".inputs",
+    "generate": ".api",
+    "load": ".model",
+    "partial_json": ".partial",
+    "stream": ".api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name on its first use (PEP 562)."""
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name], __name__), name)
+    elif name in grammars.__all__:
+        value = getattr(grammars, name)
+    elif name in samplers.__all__:
+        value = getattr(samplers, name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,1 +1,49 @@
-"""A model + states -> text. torch, on top of :mod:`grammars`."""
+"""A model + states -> text: decode loops, their token masks on the device, and the table of methods with their laws.
+
+Reading order: :mod:`.registry` (what a method declares: its law), :mod:`.sampling` (one step: logits in, tokens out), :mod:`.masks`
+(packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop).
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .budget import Budget
+    from .masked import Request, Step, decode
+    from .masks import MaskTable
+    from .registry import Law, Method, method, methods
+    from .sampling import Drawn, Settings, choose
+
+__all__ = ["Budget", "Drawn", "Law", "MaskTable", "Method", "Request", "Settings", "Step", "choose", "decode", "method", "methods"]
+
+_LAZY = {
+    "Budget": ".budget",
+    "Drawn": ".sampling",
+    "Law": ".registry",
+    "MaskTable": ".masks",
+    "Method": ".registry",
+    "Request": ".masked",
+    "Settings": ".sampling",
+    "Step": ".masked",
+    "choose": ".sampling",
+    "decode": ".masked",
+    "method": ".registry",
+    "methods": ".registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name on its first use (PEP 562)."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

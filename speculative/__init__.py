@@ -1,9 +1,6 @@
-"""Speculative decoding under a constraint: drafters, draft trees and verifiers, on top of :mod:`samplers`.
+"""Drafters, trees and verifiers: several tokens for one pass of the model, with the output's law unchanged.
 
-The package holds the place of that layer in the import order (``grammars`` < ``samplers`` < ``speculative`` < ``guided``);
-it has no public names in this version.
+There is nothing here yet. What will live here: a method is a choice of *drafter* (what proposes tokens), *tree shape*, *stop policy*
+and *verifier*; every drafted token carries its grammar state (:mod:`grammars`), so that drafts never leave the language. What may be
+imported: :mod:`grammars`, :mod:`samplers`.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []
