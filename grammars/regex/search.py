@@ -185,7 +185,7 @@ def _moves(pool: Pool, e: int) -> list[tuple[bytes, int]]:
         return [(min(pool.words[number][lo:hi], key=len)[depth:], 1)]
     if kind == ALT:
         return [(b"", m) for m in args]
-    if kind == CAT or kind == REPEAT:
+    if kind in (CAT, REPEAT):
         head = shortest(pool, args[0])
         if head is None:
             return []

@@ -1,0 +1,461 @@
+"""From schema nodes to the normal form: what every keyword means, and which goals have an instance at all.
+
+Every assertion of a schema is an operation on :class:`~.normal.Normal` values, in the order written; none is matched
+"first" and none is dropped. References inside records stay lazy, so only what generation reaches is
+normalised. Emptiness is the least fixpoint (a schema that requires itself for ever has no instance).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LimitError, SchemaError
+from ..limits import Limits
+from .keywords import DRAFTS
+from .normal import ANYTHING, NOTHING, ArrayRecord, Clause, Event, Goal, KeySet, Lang, Name, Normal, ObjectRecord, Rest, conjunction
+from .references import Documents, Node
+from .scalars import NUMBER_KEYWORDS, STRING_KEYWORDS, Scalars
+
+if TYPE_CHECKING:
+    from .arrays import ArrayPlan
+    from .objects import ObjectPlan
+
+__all__ = ["Meaning"]
+
+_OBJECT_KEYWORDS = frozenset({"properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties", "propertyNames", "dependentRequired"})
+_ARRAY_KEYWORDS = frozenset({"items", "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "minContains", "maxContains"})
+_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+class _Unsettled(Exception):
+    """A schema's normal form was asked for while it is being made."""
+
+
+class Meaning:
+    """The normal forms of one schema's nodes and goals, each made once.
+
+    Args:
+        documents: the nodes.
+        scalars: the languages of numbers and strings.
+        limits: ``schema_size`` bounds the records of one normal form and the goals in all.
+    """
+
+    def __init__(self, documents: Documents, scalars: Scalars, limits: Limits) -> None:
+        self.documents, self.scalars, self.limits = documents, scalars, limits
+        self.pool = scalars.pool
+        both = frozenset({False, True})
+        self.everything = Normal(True, both, scalars.any_number, scalars.any_text, (ArrayRecord(),), (ObjectRecord(),))
+        self.nothing = Normal(False, frozenset(), self.pool.EMPTY, self.pool.EMPTY, (), ())
+        self._goals: dict[Goal, Normal] = {}
+        self._literals: dict[int, Normal] = {}
+        self._making: dict[int, None] = {}
+        self._alive: dict[Hashable, bool] = {}
+        self._open: dict[Hashable, int] = {}
+        self._lowest = math.inf
+        self._object_plans: dict[ObjectRecord, ObjectPlan] = {}
+        self._array_plans: dict[ArrayRecord, ArrayPlan] = {}
+        self._makers: dict[str, Callable[[Node, dict[str, Any]], Normal]] = {
+            "enum": lambda node, schema: self._values(schema["enum"], node.at("enum")),
+            "const": lambda node, schema: self._values([schema["const"]], node.at("const")),
+            "allOf": self._all_of,
+            "anyOf": self._any_of,
+            "oneOf": self._one_of,
+            "not": lambda node, schema: self.negate(self._child(node, "not")),
+            "if": self._if,
+            "$ref": lambda node, schema: self._literal(2 * self.documents.target(node, schema["$ref"]).number),
+            "dependentSchemas": self._dependent_schemas,
+            "dependencies": self._dependencies,
+        }
+
+    # ------------------------------------------------------------ goals
+    def normal(self, goal: Goal) -> Normal:
+        """The normal form of a goal."""
+        found = self._goals.get(goal)
+        if found is None:
+            found = self.everything
+            for literal in sorted(goal):
+                found = self.both(found, self._literal(literal))
+            if len(self._goals) >= self.limits.schema_size:
+                raise LimitError("schema_size", self.limits.schema_size, "(goals of the schema's normal form)")
+            self._goals[goal] = found
+        return found
+
+    def goal(self, node: Node, schema: Any, *path: str | int) -> Goal:
+        """The goal of a subschema of ``node``."""
+        number = self.documents.child(node, schema, *path).number
+        if number == 0:
+            return ANYTHING
+        return NOTHING if self.documents.nodes[number].schema is False else frozenset({2 * number})
+
+    def _literal(self, literal: int) -> Normal:
+        found = self._literals.get(literal)
+        if found is None:
+            if literal & 1:
+                found = self.negate(self._literal(literal ^ 1))
+            else:
+                found = self._node(self.documents.nodes[literal >> 1])
+            self._literals[literal] = found
+        return found
+
+    def _child(self, node: Node, keyword: str, *path: str | int) -> Normal:
+        schema = node.schema[keyword]
+        for token in path:
+            schema = schema[token]
+        return self._literal(2 * self.documents.child(node, schema, keyword, *path).number)
+
+    # ------------------------------------------------------------ operations
+    def both(self, a: Normal, b: Normal) -> Normal:
+        """Intersection."""
+        if a is self.everything or a is b:
+            return b
+        if b is self.everything:
+            return a
+        scalars = self.scalars
+        return Normal(
+            a.null and b.null,
+            a.booleans & b.booleans,
+            scalars.both(a.number, b.number, scalars.any_number),
+            scalars.both(a.string, b.string, scalars.any_text),
+            self._product(a.arrays, b.arrays),
+            self._product(a.objects, b.objects),
+        )
+
+    def either(self, parts: Sequence[Normal]) -> Normal:
+        """Union."""
+        if len(parts) == 1:
+            return parts[0]
+        if any(p is self.everything for p in parts):
+            return self.everything
+        scalars = self.scalars
+        return Normal(
+            any(p.null for p in parts),
+            frozenset[bool]().union(*(p.booleans for p in parts)),
+            scalars.either([p.number for p in parts], scalars.any_number),
+            scalars.either([p.string for p in parts], scalars.any_text),
+            self._sum([r for p in parts for r in p.arrays], ArrayRecord()),
+            self._sum([r for p in parts for r in p.objects], ObjectRecord()),
+        )
+
+    def negate(self, a: Normal) -> Normal:
+        """Complement."""
+        if a is self.everything:
+            return self.nothing
+        scalars = self.scalars
+        arrays: tuple[ArrayRecord, ...] = (ArrayRecord(),)
+        for array in a.arrays:
+            arrays = self._product(arrays, array.opposite())
+        objects: tuple[ObjectRecord, ...] = (ObjectRecord(),)
+        for record in a.objects:
+            objects = self._product(objects, record.opposite())
+        return Normal(
+            not a.null,
+            self.everything.booleans - a.booleans,
+            scalars.without(a.number, scalars.any_number),
+            scalars.without(a.string, scalars.any_text),
+            arrays,
+            objects,
+        )
+
+    def _product(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
+        found = dict.fromkeys(x.both(y) for x in a for y in b)
+        if len(found) > 1:  # what is empty may multiply, so it goes at once where that can be told
+            return tuple(self._bounded([record for record in found if self._perhaps(record)]))
+        return tuple(found)
+
+    def _sum(self, records: Sequence[Any], full: Any) -> tuple[Any, ...]:
+        found = dict.fromkeys(records)
+        return (full,) if full in found else tuple(self._bounded(list(found)))
+
+    def _bounded(self, records: list[Any]) -> list[Any]:
+        if len(records) > self.limits.schema_size:
+            raise LimitError("schema_size", self.limits.schema_size, "(alternatives of one type in a schema's normal form)")
+        return records
+
+    def _perhaps(self, record: ArrayRecord | ObjectRecord) -> bool:
+        """Whether a record may have an instance; where that depends on what is being made now, yes."""
+        try:
+            return self.alive_record(record)
+        except _Unsettled:
+            return True
+
+    def _overlap(self, a: Normal, b: Normal) -> bool:
+        """Whether two sets may have a value in common."""
+        try:
+            return self._alive_normal(self.both(a, b))
+        except _Unsettled:
+            return True
+
+    # ------------------------------------------------------------ nodes
+    def _node(self, node: Node) -> Normal:
+        if isinstance(node.schema, bool):
+            return self.everything if node.schema else self.nothing
+        if node.number in self._making:
+            raise _Unsettled(node.pointer)
+        self._making[node.number] = None
+        try:
+            result = self.everything
+            for part in self._parts(node):
+                result = self.both(result, part)
+            return result
+        finally:
+            del self._making[node.number]
+
+    def _parts(self, node: Node) -> Iterator[Normal]:
+        keywords, schema = node.keywords, node.schema
+        plain = self.everything
+        if "type" in keywords:
+            plain = self._of_types(node, schema["type"])
+        numeric = {k: schema[k] for k in keywords if k in NUMBER_KEYWORDS}
+        if numeric and plain.number != self.pool.EMPTY:
+            integer = plain.number == self.scalars.integer(node.draft)
+            number = self.scalars.number(numeric, node.draft, integer)
+            plain = replace(plain, number=number)
+        texts = {k: schema[k] for k in keywords if k in STRING_KEYWORDS}
+        if texts and plain.string != self.pool.EMPTY:
+            plain = replace(plain, string=self.scalars.text(texts, node.draft, node.pointer))
+        if plain.arrays and not _ARRAY_KEYWORDS.isdisjoint(keywords):
+            plain = replace(plain, arrays=(self._array(node, keywords),))
+        yield plain
+        own = bool(plain.objects) and not _OBJECT_KEYWORDS.isdisjoint(keywords)
+        for name in keywords:
+            if own and name in _OBJECT_KEYWORDS and (name == "properties" or "properties" not in keywords):
+                own = False
+                yield replace(self.everything, objects=(self._object(node, keywords),))
+            maker = self._makers.get(name)
+            if maker is not None:
+                yield maker(node, schema)
+
+    def _of_types(self, node: Node, names: str | list[str]) -> Normal:
+        names = [names] if isinstance(names, str) else names
+        full, empty = self.everything, self.nothing
+        number = empty.number
+        if "number" in names:
+            number = full.number
+        elif "integer" in names:
+            number = self.scalars.integer(node.draft)
+        return Normal(
+            "null" in names,
+            full.booleans if "boolean" in names else empty.booleans,
+            number,
+            full.string if "string" in names else empty.string,
+            full.arrays if "array" in names else (),
+            full.objects if "object" in names else (),
+        )
+
+    def _all_of(self, node: Node, schema: dict[str, Any]) -> Normal:
+        result = self.everything
+        for i in range(len(schema["allOf"])):
+            result = self.both(result, self._child(node, "allOf", i))
+        return result
+
+    def _any_of(self, node: Node, schema: dict[str, Any]) -> Normal:
+        return self.either([self._child(node, "anyOf", i) for i in range(len(schema["anyOf"]))])
+
+    def _one_of(self, node: Node, schema: dict[str, Any]) -> Normal:
+        """Each branch without what it shares with others; branches that cannot meet cost nothing."""
+        branches = [self._child(node, "oneOf", i) for i in range(len(schema["oneOf"]))]
+        # A sibling type often tells branches apart that overlap otherwise.
+        frame = self._of_types(node, schema["type"]) if "type" in schema else self.everything
+        branches = [self.both(frame, branch) for branch in branches]
+        parts = []
+        rivals: list[list[int]] = [[] for _ in branches]
+        for i, a in enumerate(branches):
+            for j in range(i):
+                if self._overlap(a, branches[j]):
+                    rivals[i].append(j)
+                    rivals[j].append(i)
+        for i, part in enumerate(branches):
+            for j in rivals[i]:
+                part = self.both(part, self.negate(branches[j]))
+            parts.append(part)
+        return self.either(parts)
+
+    def _if(self, node: Node, schema: dict[str, Any]) -> Normal:
+        if "then" not in schema and "else" not in schema:
+            return self.everything
+        condition = self._child(node, "if")
+        then = self.both(condition, self._child(node, "then")) if "then" in schema else condition
+        negated = self.negate(condition)
+        other = self.both(negated, self._child(node, "else")) if "else" in schema else negated
+        return self.either([then, other])
+
+    def _dependent_schemas(self, node: Node, schema: dict[str, Any]) -> Normal:
+        result = self.everything
+        for name in schema["dependentSchemas"]:
+            result = self.both(result, self._depends(name, self._child(node, "dependentSchemas", name)))
+        return result
+
+    def _dependencies(self, node: Node, schema: dict[str, Any]) -> Normal:
+        result = self.everything
+        for name, value in schema["dependencies"].items():
+            if isinstance(value, list):
+                part = replace(self.everything, objects=(ObjectRecord(clauses=_needs(name, value)),))
+            else:
+                part = self._depends(name, self._child(node, "dependencies", name))
+            result = self.both(result, part)
+        return result
+
+    def _depends(self, name: str, then: Normal) -> Normal:
+        """What is no object with a member ``name``, or satisfies ``then``."""
+        if then is self.everything:
+            return then
+        absent = ObjectRecord(names=((name, NOTHING),))
+        present = ObjectRecord(required=frozenset({name}))
+        return replace(self.everything, objects=self._sum([absent, *(present.both(record) for record in then.objects)], ObjectRecord()))
+
+    # ------------------------------------------------------------ arrays and objects
+    def _array(self, node: Node, keywords: Iterable[str]) -> ArrayRecord:
+        schema = {k: node.schema[k] for k in keywords if k in _ARRAY_KEYWORDS}
+        prefix: list[Goal] = []
+        rest = ANYTHING
+        items = schema.get("items")
+        if isinstance(items, list):
+            prefix = [self.goal(node, s, "items", i) for i, s in enumerate(items)]
+            if "additionalItems" in schema:
+                rest = self.goal(node, schema["additionalItems"], "additionalItems")
+        else:
+            prefix = [self.goal(node, s, "prefixItems", i) for i, s in enumerate(schema.get("prefixItems", ()))]
+            if items is not None:
+                rest = self.goal(node, items, "items")
+        most = int(schema["maxItems"]) if "maxItems" in schema else None
+        record = ArrayRecord(tuple(prefix), rest, int(schema.get("minItems", 0)), most)
+        if "contains" not in schema:
+            return record
+        lo, hi = int(schema.get("minContains", 1)), schema.get("maxContains")
+        counted = self.goal(node, schema["contains"], "contains")
+        hi = None if hi is None else int(hi)
+        if counted == ANYTHING:
+            return record.both(ArrayRecord(least=lo, most=hi))
+        return record.both(ArrayRecord(counters=((counted, lo, hi),))) if lo > 0 or hi is not None else record
+
+    def _object(self, node: Node, keywords: Iterable[str]) -> ObjectRecord:
+        schema = {k: node.schema[k] for k in keywords if k in _OBJECT_KEYWORDS}
+        properties: dict[str, Any] = schema.get("properties", {})
+        names = {name: self.goal(node, s, "properties", name) for name, s in properties.items()}
+        others: list[tuple[KeySet, Goal]] = []
+        patterns: list[int] = []
+        for pattern, s in schema.get("patternProperties", {}).items():
+            expr = self.scalars.pattern(pattern, node.at("patternProperties", pattern))
+            patterns.append(expr)
+            others.append((Lang(expr), self.goal(node, s, "patternProperties", pattern)))
+        if "additionalProperties" in schema:
+            keys = Rest(frozenset(properties), tuple(dict.fromkeys(patterns)))
+            others.append((keys, self.goal(node, schema["additionalProperties"], "additionalProperties")))
+        if "propertyNames" in schema:
+            allowed = self._child(node, "propertyNames").string
+            if allowed != self.scalars.any_text:
+                others.append((Lang(self.scalars.without(allowed, self.scalars.any_text)), NOTHING))
+        clauses: tuple[Clause, ...] = ()
+        for name, needed in schema.get("dependentRequired", {}).items():
+            clauses += _needs(name, needed)
+        most = schema.get("maxProperties")
+        return ObjectRecord(
+            tuple(properties),
+            tuple((n, g) for n, g in names.items() if g != ANYTHING),
+            tuple((k, g) for k, g in others if g != ANYTHING),
+            frozenset(schema.get("required", ())),
+            int(schema.get("minProperties", 0)),
+            None if most is None else int(most),
+            tuple(dict.fromkeys(clauses)),
+        )
+
+    def _values(self, values: list[Any], pointer: str) -> Normal:
+        """Exactly the given values."""
+        arrays, objects = [], []
+        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        for value in values:
+            if isinstance(value, list):
+                goals = tuple(self._constant(v, pointer) for v in value)
+                arrays.append(ArrayRecord(goals, NOTHING, len(goals), len(goals)))
+            elif isinstance(value, dict):
+                members = tuple((k, self._constant(v, pointer)) for k, v in value.items())
+                closed = ((Rest(frozenset(value), ()), NOTHING),)
+                objects.append(ObjectRecord(tuple(value), members, closed, frozenset(value)))
+        return Normal(
+            any(v is None for v in values),
+            frozenset(v for v in values if isinstance(v, bool)),
+            self.scalars.number_set(numbers),
+            self.scalars.text_set([v for v in values if isinstance(v, str)]),
+            tuple(dict.fromkeys(arrays)),
+            tuple(dict.fromkeys(objects)),
+        )
+
+    def _constant(self, value: Any, pointer: str) -> Goal:
+        return frozenset({2 * self.documents.constant(value, pointer).number})
+
+    # ------------------------------------------------------------ emptiness
+    def alive(self, goal: Goal) -> bool:
+        """Whether some value satisfies ``goal``."""
+        if not goal:
+            return True
+        if 1 in goal:
+            return False
+        return self.settle(("goal", goal), lambda: self._alive_normal(self.normal(goal)), fixpoint=True)
+
+    def alive_record(self, record: ArrayRecord | ObjectRecord) -> bool:
+        """Whether some array or object is in ``record``."""
+        if isinstance(record, ArrayRecord):
+            return self.array_plan(record).alive
+        return self.object_plan(record).alive
+
+    def settle(self, key: Hashable, answer: Callable[[], bool], fixpoint: bool = False) -> bool:
+        """Memo of monotone questions about emptiness that may depend on themselves.
+
+        A question that is asked again while it is open is answered no (the least fixpoint); a no that rests on such an
+        answer to a question further out is not remembered.
+        """
+        known = self._alive.get(key)
+        if known is not None:
+            return known
+        if fixpoint and key in self._open:
+            self._lowest = min(self._lowest, self._open[key])
+            return False
+        depth, outer = len(self._open), self._lowest
+        self._lowest = math.inf
+        try:
+            if fixpoint:
+                self._open[key] = depth
+            result = answer()
+            if result or self._lowest >= depth:
+                self._alive[key] = result
+                self._lowest = math.inf
+            return result
+        finally:
+            if fixpoint:
+                self._open.pop(key, None)
+            self._lowest = min(outer, self._lowest)
+
+    def _alive_normal(self, normal: Normal) -> bool:
+        if normal.null or normal.booleans:
+            return True
+        if not self.pool.is_empty(normal.string) or not self.pool.is_empty(normal.number):
+            return True
+        return any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))
+
+    def object_plan(self, record: ObjectRecord) -> ObjectPlan:
+        """What is worked out about a record once."""
+        from .objects import ObjectPlan
+
+        plan = self._object_plans.get(record)
+        if plan is None:
+            plan = self._object_plans[record] = ObjectPlan(self, record)
+        return plan
+
+    def array_plan(self, record: ArrayRecord) -> ArrayPlan:
+        """What is worked out about a record once."""
+        from .arrays import ArrayPlan
+
+        plan = self._array_plans.get(record)
+        if plan is None:
+            plan = self._array_plans[record] = ArrayPlan(self, record)
+        return plan
+
+
+def _needs(name: str, needed: Iterable[str]) -> tuple[Clause, ...]:
+    """``name`` is absent, or all of ``needed`` are there."""
+    return tuple((Event("absent", Name(name)), Event("has", Name(other))) for other in needed if other != name)

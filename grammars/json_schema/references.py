@@ -1,0 +1,192 @@
+"""Schema nodes and how they refer to each other (``$ref``, ``$id``, ``$anchor``, JSON pointers), through ``referencing``.
+
+A :class:`Node` is one schema at one place of one document. :class:`Documents` hands out nodes: equal places
+are the same node, so recursive schemas are finite graphs. Remote documents come from the registry that the caller
+passes (and the published metaschemas); nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import referencing
+import referencing.exceptions
+import referencing.jsonschema
+
+from ..errors import LimitError, SchemaError
+from ..limits import Limits
+from .keywords import DRAFTS, NEWEST, Keyword, escape_token, keywords_of
+
+__all__ = ["Documents", "Node", "draft_of_uri", "specification_of"]
+
+Resolver = Any
+
+_SPECIFICATIONS: dict[str, referencing.Specification[Any]] = {
+    "4": referencing.jsonschema.DRAFT4,
+    "6": referencing.jsonschema.DRAFT6,
+    "7": referencing.jsonschema.DRAFT7,
+    "2019-09": referencing.jsonschema.DRAFT201909,
+    "2020-12": referencing.jsonschema.DRAFT202012,
+}
+_METASCHEMAS = {
+    "http://json-schema.org/draft-04/schema": "4",
+    "http://json-schema.org/draft-06/schema": "6",
+    "http://json-schema.org/draft-07/schema": "7",
+    "https://json-schema.org/draft/2019-09/schema": "2019-09",
+    "https://json-schema.org/draft/2020-12/schema": "2020-12",
+}
+_ROOT = "urn:guided:schema"
+
+
+def draft_of_uri(uri: object) -> str | None:
+    """The draft whose metaschema ``uri`` names, if it is one of the five."""
+    if not isinstance(uri, str):
+        return None
+    bare = uri.rstrip("#").rstrip("/").strip()
+    return _METASCHEMAS.get(bare) or _METASCHEMAS.get(bare.replace("https://json-schema.org/draft-", "http://json-schema.org/draft-"))
+
+
+def specification_of(draft: str) -> referencing.Specification[Any]:
+    """``referencing``'s rules for a draft."""
+    return _SPECIFICATIONS[draft]
+
+
+class Node:
+    """One schema at its place.
+
+    Attributes:
+        number: its number in :class:`Documents`.
+        schema: a ``dict`` or a ``bool``.
+        pointer: JSON pointer in the document that the user gave (or URI and pointer, for other documents).
+        draft: the draft that it is written in.
+    """
+
+    __slots__ = ("draft", "number", "pointer", "resolver", "schema")
+
+    def __init__(self, number: int, schema: Any, pointer: str, draft: str, resolver: Resolver) -> None:
+        self.number, self.schema, self.pointer, self.draft, self.resolver = number, schema, pointer, draft, resolver
+
+    def at(self, keyword: str, *more: str | int) -> str:
+        """Pointer of a keyword of this schema, or of something in it."""
+        return "/".join([self.pointer, escape_token(keyword), *map(escape_token, more)])
+
+    @property
+    def keywords(self) -> dict[str, Keyword]:
+        """The assertions and applicators of this schema that its draft knows, in the order written."""
+        table = keywords_of(self.draft)
+        if "$ref" in self.schema and DRAFTS.index(self.draft) <= 2:
+            return {"$ref": table["$ref"]}  # in these drafts a reference hides its siblings
+        return {name: table[name] for name in self.schema if name in table}
+
+
+class Documents:
+    """The schema documents that one constraint can reach.
+
+    Args:
+        document: the root schema, out of ``json.loads`` (no shared parts).
+        draft: of the root, unless it says another itself.
+        registry: where other documents may come from.
+        limits: ``schema_size`` bounds the number of nodes.
+    """
+
+    def __init__(self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits) -> None:
+        self.limits = limits
+        self.nodes: list[Node] = []
+        self._by_place: dict[int, Node] = {}
+        self._values: dict[str, Node] = {}
+        self._targets: dict[tuple[int, str], Node] = {}
+        self._kept: list[Any] = []  # places are known by the identity of their contents, which must therefore live
+        self._new(True, "", draft, None)
+        base: referencing.Registry[Any] = referencing.jsonschema.SPECIFICATIONS.combine(registry) if registry is not None else referencing.jsonschema.SPECIFICATIONS
+        own = draft_of_uri(document.get("$schema")) if isinstance(document, dict) else None
+        self.draft = own or draft
+        specification = specification_of(self.draft)
+        resource: referencing.Resource[Any] = specification.create_resource(document)
+        uri = resource.id() or _ROOT
+        self._pointers: dict[int, tuple[str, str]] = {id(document): ("", self.draft)}
+        self.registry = base.with_resource(uri, resource)
+        self.root = self.place(document, "", self.draft, self.registry.resolver(uri))
+
+    def _new(self, schema: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+        if len(self.nodes) >= self.limits.schema_size:
+            raise LimitError("schema_size", self.limits.schema_size, "(schemas within the schema)")
+        node = Node(len(self.nodes), schema, pointer, draft, resolver)
+        self.nodes.append(node)
+        return node
+
+    def place(self, schema: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+        """The node of ``schema``, whose own ``$id`` is not yet taken into account by ``resolver``."""
+        if isinstance(schema, bool):
+            return self.nodes[0] if schema else self.false(pointer)
+        node = self._by_place.get(id(schema))
+        if node is None:
+            if not isinstance(schema, dict):
+                raise SchemaError(f"a schema must be an object or a boolean, not {type(schema).__name__}", pointer)
+            draft = draft_of_uri(schema.get("$schema")) or draft
+            if isinstance(schema.get("$id", schema.get("id")), str):
+                resolver = resolver.in_subresource(specification_of(draft).create_resource(schema))
+            node = self._by_place[id(schema)] = self._new(schema, pointer, draft, resolver)
+            self._kept.append(schema)
+        return node
+
+    def false(self, pointer: str) -> Node:
+        """The schema ``false``."""
+        node = self._values.get("false")
+        if node is None:
+            node = self._values["false"] = self._new(False, pointer, NEWEST, None)
+        return node
+
+    def child(self, node: Node, schema: Any, *path: str | int) -> Node:
+        """A subschema of ``node``; ``path``: the reference tokens that lead to it."""
+        if isinstance(schema, dict):
+            known = self._by_place.get(id(schema))
+            if known is not None:
+                return known
+        pointer = node.pointer + "".join("/" + escape_token(token) for token in path)
+        return self.place(schema, pointer, node.draft, node.resolver)
+
+    def constant(self, value: Any, pointer: str) -> Node:
+        """A schema that only ``value`` fits."""
+        key = json.dumps(value)
+        node = self._values.get(key)
+        if node is None:
+            node = self._values[key] = self._new({"const": value}, pointer, NEWEST, None)
+        return node
+
+    def target(self, node: Node, reference: str, keyword: str = "$ref") -> Node:
+        """What a reference in ``node`` refers to.
+
+        Raises:
+            SchemaError: there is no such place, or its document is not in the registry.
+        """
+        known = self._targets.get((node.number, reference))
+        if known is not None:
+            return known
+        try:
+            resolved = node.resolver.lookup(reference)
+        except referencing.exceptions.Unresolvable as e:
+            raise SchemaError(
+                f"the reference {reference!r} leads nowhere ({type(e).__name__}); documents other than this one must be in the registry",
+                node.at(keyword),
+                keyword,
+            ) from None
+        except (ValueError, TypeError, AttributeError, LookupError) as e:  # pointers through things that are no containers
+            raise SchemaError(f"the reference {reference!r} cannot be followed ({e})", node.at(keyword), keyword) from None
+        contents = resolved.contents
+        if not isinstance(contents, (dict, bool)):
+            raise SchemaError(f"the reference {reference!r} leads to something that is no schema", node.at(keyword), keyword)
+        pointer = reference[1:] if reference.startswith("#") else reference
+        found = self._by_place.get(id(contents)) if isinstance(contents, dict) else None
+        if found is None:
+            found = self._resolved(contents, pointer, node.draft, resolved.resolver)
+        self._targets[node.number, reference] = found
+        return found
+
+    def _resolved(self, contents: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+        if isinstance(contents, bool):
+            return self.place(contents, pointer, draft, resolver)
+        draft = draft_of_uri(contents.get("$schema")) or draft
+        node = self._by_place[id(contents)] = self._new(contents, pointer, draft, resolver)
+        self._kept.append(contents)
+        return node

@@ -1,0 +1,447 @@
+r"""What Python's backtracking ``re`` would *match* at a position, as a byte language.
+
+Lark's lexer takes what ``re.match`` returns: alternatives are tried in order, and a lazy quantifier stops as
+early as the rest allows. So ``/".*?"/`` ends at the first quote, although its language holds texts with more. The
+construction is that of leftmost-first automata (Cox, *Regular Expression Matching: the Virtual Machine
+Approach*, 2009): the threads of the backtracking matcher run in parallel, in order of preference, and where one of
+them matches those behind it are cut off. The texts after which some thread has just matched form a
+language whose *longest* match in any input is exactly what the backtracking matcher finds.
+
+:func:`terminal_expr` gives that language as an expression (lazily, as a leaf of the pool), or the plain language of
+the pattern where both are the same. Lookbehind and lookahead work inside the match; a pattern whose match would
+depend on the text in front of it or after it is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import re._constants as _op  # the parser that ``re`` itself (and Lark) uses
+import re._parser as _parser
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RegexError
+from ..regex.charset import ANY, EMPTY, CharSet, fold_closure, scan
+
+if TYPE_CHECKING:
+    from ..regex.expr import Pool
+
+__all__ = ["terminal_expr"]
+
+_EXPLORED = 4000  # states that are looked at when a pattern is compiled
+
+
+def terminal_expr(pool: Pool, pattern: str, *, first_match: bool = True) -> int:
+    """The expression of a Python pattern without anchors, matched from some position on.
+
+    Args:
+        pool: where the expression is made.
+        pattern: for Python's ``re``; flags are written inline.
+        first_match: the texts that ``re.match`` would return, given a suitable rest; otherwise all texts that match in full.
+
+    Raises:
+        RegexError: the pattern is malformed, not regular, or depends on the text around the match.
+    """
+    try:
+        parsed = _parser.parse(pattern)
+    except re.error as e:
+        raise RegexError(e.msg, pattern, e.pos or 0) from None
+    tree = _Converter(pool, pattern).pattern(parsed, parsed.state.flags)
+    program = _Program(pool, pattern, tree, first_match)
+    if program.looks:
+        return program.explored()
+    plain = _language(pool, tree)
+    return plain if not first_match or plain == pool.EMPTY or program.same_as(plain) else program.expr()
+
+
+# ---------------------------------------------------------------- trees
+class _Node:
+    """A piece of a pattern; identity is object identity."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Chars(_Node):
+    expr: int  # one character of a set
+
+
+@dataclass(slots=True, eq=False)
+class _Cat(_Node):
+    items: list[_Node]
+
+
+@dataclass(slots=True, eq=False)
+class _Alt(_Node):
+    items: list[_Node]
+
+
+@dataclass(slots=True, eq=False)
+class _Rep(_Node):
+    item: _Node
+    lo: int
+    hi: int | None
+    lazy: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Look(_Node):
+    expr: int  # language of what is looked at
+    width: int  # characters it may have (lookbehind)
+    behind: bool
+    negated: bool
+
+
+@cache
+def _category(name: str, ascii_only: bool) -> CharSet:
+    letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
+    chars = scan(re.compile(rf"\{letter}+", re.ASCII if ascii_only else 0).finditer)
+    return ~chars if "_NOT_" in name else chars
+
+
+class _Converter:
+    """``re``'s own parse tree to nodes over one pool."""
+
+    def __init__(self, pool: Pool, pattern: str) -> None:
+        self.pool, self.source = pool, pattern
+
+    def refuse(self, what: str) -> RegexError:
+        return RegexError(f"{what} not supported in a terminal", self.source, 0)
+
+    def pattern(self, items: Iterable[tuple[Any, Any]], flags: int) -> _Node:
+        nodes = [self.item(op, arg, flags) for op, arg in items]
+        return nodes[0] if len(nodes) == 1 else _Cat(nodes)
+
+    def item(self, op: Any, arg: Any, flags: int) -> _Node:
+        chars = self.charset(op, arg, flags)
+        if chars is not None:
+            return _Chars(self.pool.chars(chars))
+        if op is _op.BRANCH:
+            return _Alt([self.pattern(item, flags) for item in arg[1]])
+        if op is _op.SUBPATTERN:
+            _, add, remove, item = arg
+            return self.pattern(item, (flags | add) & ~remove)
+        if op in (_op.MAX_REPEAT, _op.MIN_REPEAT):
+            lo, hi, item = arg
+            return _Rep(self.pattern(item, flags), lo, None if hi is _op.MAXREPEAT else hi, op is _op.MIN_REPEAT)
+        if op in (_op.ASSERT, _op.ASSERT_NOT):
+            direction, item = arg
+            tree = self.pattern(item, flags)
+            return self.look(tree, item.getwidth()[1], direction < 0, op is _op.ASSERT_NOT)
+        if op is _op.AT:
+            return self.anchor(arg, flags)
+        if op in (_op.GROUPREF, _op.GROUPREF_EXISTS):
+            raise self.refuse("a backreference is")
+        raise self.refuse(f"{str(op).lower().replace('_', ' ')} is")
+
+    def look(self, tree: _Node, width: int, behind: bool, negated: bool) -> _Node:
+        if _has_look(tree):
+            raise self.refuse("a lookaround inside a lookaround is")
+        return _Look(_language(self.pool, tree), width, behind, negated)
+
+    def anchor(self, where: Any, flags: int) -> _Node:
+        if where not in (_op.AT_BOUNDARY, _op.AT_NON_BOUNDARY):
+            raise self.refuse("an anchor (^, $, \\A, \\Z) is")
+        word = self.pool.chars(_category("CATEGORY_WORD", bool(flags & re.ASCII)))
+        sides = [(False, True), (True, False)] if where is _op.AT_BOUNDARY else [(False, False), (True, True)]
+        return _Alt([_Cat([_Look(word, 1, True, before), _Look(word, 1, False, after)]) for before, after in sides])
+
+    def charset(self, op: Any, arg: Any, flags: int) -> CharSet | None:
+        """The set that a one-character item matches; ``None`` for other items."""
+        if op is _op.LITERAL:
+            return self.fold(CharSet.of([arg]), flags)
+        if op is _op.NOT_LITERAL:
+            return ~self.fold(CharSet.of([arg]), flags)
+        if op is _op.ANY:
+            return ANY if flags & re.DOTALL else ~CharSet.of("\n")
+        if op is not _op.IN:
+            return None
+        chars, negated = EMPTY, False
+        for kind, value in arg:
+            if kind is _op.NEGATE:
+                negated = True
+            elif kind is _op.LITERAL:
+                chars |= CharSet.of([value])
+            elif kind is _op.RANGE:
+                chars |= CharSet([value])
+            else:
+                chars |= _category(str(value), bool(flags & re.ASCII))
+        chars = self.fold(chars, flags)
+        return ~chars if negated else chars
+
+    @staticmethod
+    def fold(chars: CharSet, flags: int) -> CharSet:
+        if not flags & re.IGNORECASE:
+            return chars
+        folded = fold_closure(chars)
+        return chars | (folded & CharSet([(0, 127)])) if flags & re.ASCII else folded
+
+
+def _children(node: _Node) -> Sequence[_Node]:
+    if isinstance(node, (_Cat, _Alt)):
+        return node.items
+    return (node.item,) if isinstance(node, _Rep) else ()
+
+
+def _has_look(node: _Node) -> bool:
+    return isinstance(node, _Look) or any(map(_has_look, _children(node)))
+
+
+def _has_lazy(node: _Node) -> bool:
+    return (isinstance(node, _Rep) and node.lazy) or any(map(_has_lazy, _children(node)))
+
+
+def _language(pool: Pool, node: _Node) -> int:
+    """All texts that match in full (no lookaround in ``node``)."""
+    if isinstance(node, _Chars):
+        return node.expr
+    if isinstance(node, _Cat):
+        return pool.cat(*(_language(pool, item) for item in node.items))
+    if isinstance(node, _Alt):
+        return pool.alt(*(_language(pool, item) for item in node.items))
+    assert isinstance(node, _Rep)
+    return pool.repeat(_language(pool, node.item), node.lo, node.hi)
+
+
+# ---------------------------------------------------------------- threads
+Watches = tuple[tuple[bool, int], ...]  # lookaheads under way: (negated, expression of what they still look for)
+Thread = tuple[int, int, Watches]  # rest of the current character, continuation, lookaheads
+_MATCH = 0
+
+
+class _Program:
+    """The threads of one pattern.
+
+    Continuations are named by a digest of what they say, so that equal patterns have equal leaves; 0 is the match.
+    """
+
+    def __init__(self, pool: Pool, pattern: str, tree: _Node, ordered: bool) -> None:
+        self.pool, self.source, self.ordered = pool, pattern, ordered
+        self.lazy, self.looks = _has_lazy(tree), _has_look(tree)
+        self.steps: dict[int, tuple[_Node, int, int | None, int]] = {}
+        self._ids: dict[tuple[_Node, int, int | None, int], int] = {}
+        self._numbers: dict[_Node, int] = {}
+        self.behinds: dict[_Look, int] = {}
+        self.collect(tree)
+        self.depth = max((look.width for look in self.behinds), default=0)
+        self.first = self.continuation(tree, _MATCH)
+        self._dead: set[_State] = set()
+
+    def collect(self, node: _Node) -> None:
+        self._numbers[node] = len(self._numbers)
+        if isinstance(node, _Look) and node.behind:
+            self.behinds[node] = len(self.behinds)
+        for child in _children(node):
+            self.collect(child)
+
+    def continuation(self, node: _Node, after: int, lo: int | None = None, hi: int | None = None) -> int:
+        """``node`` and then ``after``; a repetition with what is left of its bounds."""
+        if isinstance(node, _Rep) and lo is None:
+            lo, hi = node.lo, node.hi
+        key = (node, lo or 0, hi, after)
+        found = self._ids.get(key)
+        if found is None:
+            content = repr((self._numbers[node], key[1], hi, after)).encode()
+            found = self._ids[key] = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
+            self.steps[found] = key
+        return found
+
+    def start(self) -> _State:
+        behinds = tuple(self.pool.cat(self.pool.anything, look.expr) for look in self.behinds)
+        threads: dict[Thread, None] = {}
+        accept = self.follow(self.first, (), behinds, 0, threads)
+        return _State(self, tuple(threads), behinds, 0, accept)
+
+    # ------------------------------------------------------------ moves
+    def follow(self, first: int, watches: Watches, behinds: tuple[int, ...], depth: int, out: dict[Thread, None]) -> bool:
+        """Appends the threads that come out of a continuation, best first; ``True`` if it matches (what is behind that is cut)."""
+        todo: list[tuple[int, Watches]] = [(first, watches)]
+        seen: set[tuple[int, Watches]] = set()
+        matched = False
+        while todo:
+            entry = todo.pop()
+            if entry in seen:
+                continue
+            seen.add(entry)
+            at, watches = entry
+            if at == _MATCH:
+                if watches:
+                    raise RegexError("a lookahead (or \\b) past the end of the match is not supported in a terminal", self.source, 0)
+                matched = True
+                if self.ordered:
+                    return True
+                continue
+            node, lo, hi, after = self.steps[at]
+            if isinstance(node, _Chars):
+                if node.expr != self.pool.EMPTY:
+                    out[node.expr, after, watches] = None
+            elif isinstance(node, _Cat):
+                for item in reversed(node.items):
+                    after = self.continuation(item, after)
+                todo.append((after, watches))
+            elif isinstance(node, _Alt):
+                todo.extend((self.continuation(item, after), watches) for item in reversed(node.items))
+            elif isinstance(node, _Rep):
+                todo.extend((c, watches) for c in reversed(self.repetition(node, lo, hi, after)))
+            elif isinstance(node, _Look):
+                kept = self.look(node, watches, behinds, depth)
+                if kept is not None:
+                    todo.append((after, kept))
+        return matched
+
+    def repetition(self, node: _Rep, lo: int, hi: int | None, after: int) -> list[int]:
+        """The ways to go on with a repetition, best first."""
+        if hi == 0:
+            return [after]
+        again = self.continuation(node.item, self.continuation(node, after, max(lo - 1, 0), None if hi is None else hi - 1))
+        if lo:
+            return [again]
+        return [after, again] if node.lazy else [again, after]
+
+    def look(self, node: _Look, watches: Watches, behinds: tuple[int, ...], depth: int) -> Watches | None:
+        """The lookaheads under way after this assertion; ``None`` where it fails."""
+        nullable = self.pool.nullable
+        if node.behind:
+            holds = nullable(behinds[self.behinds[node]])
+            if not holds and depth < node.width:
+                message = "a lookbehind (or \\b) that sees the text in front of the match is not supported in a terminal"
+                raise RegexError(message, self.source, 0)
+            return watches if holds != node.negated else None
+        if nullable(node.expr) or node.expr == self.pool.EMPTY:
+            return watches if nullable(node.expr) != node.negated else None
+        return watches if (node.negated, node.expr) in watches else tuple(sorted({*watches, (node.negated, node.expr)}))
+
+    def watch(self, watches: Watches, byte: int) -> Watches | None:
+        """The lookaheads after a byte; ``None`` where one has failed."""
+        out = []
+        for negated, expr in watches:
+            rest = self.pool.derivative(expr, byte)
+            decided = self.pool.nullable(rest) or rest == self.pool.EMPTY
+            if not decided:
+                out.append((negated, rest))
+            elif self.pool.nullable(rest) == negated:
+                return None
+        return tuple(sorted(set(out)))
+
+    def step(self, state: _State, byte: int) -> _State | None:
+        """The state after a byte; ``None`` where nothing is left and nothing matched."""
+        pool = self.pool
+        behinds = tuple(pool.derivative(expr, byte) for expr in state.behinds)
+        depth = min(self.depth, state.depth + (byte & 0xC0 != 0x80))
+        threads: dict[Thread, None] = {}
+        accept = False
+        for expr, after, watches in state.threads:
+            rest = pool.derivative(expr, byte)
+            kept = self.watch(watches, byte) if rest != pool.EMPTY else None
+            if kept is None:
+                continue
+            if not pool.nullable(rest):
+                threads[rest, after, kept] = None
+            elif self.follow(after, kept, behinds, depth, threads):
+                accept = True
+                if self.ordered:
+                    break
+        return _State(self, tuple(threads), behinds, depth, accept) if threads or accept else None
+
+    def moves(self, state: _State) -> list[tuple[int, _State]]:
+        """Disjoint byte masks and the states they lead to."""
+        watched = [expr for _, _, watches in state.threads for _, expr in watches]
+        parts: list[int] = []
+        for expr in {*(thread[0] for thread in state.threads), *watched, *state.behinds}:
+            parts = _refine(parts, [mask for mask, _ in self.pool.transitions(expr)])
+        out: dict[_State, int] = {}
+        for mask in parts:
+            target = self.step(state, (mask & -mask).bit_length() - 1)
+            if target is not None:
+                out[target] = out.get(target, 0) | mask
+        return [(mask, target) for target, mask in out.items()]
+
+    # ------------------------------------------------------------ expressions
+    def expr(self) -> int:
+        """The language, as a leaf of the pool."""
+        start = self.start()
+        return self.pool.leaf(start) if start.threads else self.pool.EPSILON if start.nullable else self.pool.EMPTY
+
+    def explored(self) -> int:
+        """As :meth:`expr`, after a look at all states: what is refused is refused now, and states without a match are removed."""
+        users: dict[_State, list[_State]] = {self.start(): []}
+        todo = list(users)
+        for state in todo:  # grows
+            for _, target in self.moves(state):
+                if target not in users:
+                    users[target] = []
+                    todo.append(target)
+                users[target].append(state)
+            if len(todo) > _EXPLORED:
+                raise RegexError("the lookarounds of this pattern need too many states", self.source, 0)
+        live = {state for state in todo if state.nullable}
+        pending = list(live)
+        while pending:
+            for user in users[pending.pop()]:
+                if user not in live:
+                    live.add(user)
+                    pending.append(user)
+        self._dead = set(todo) - live
+        return self.expr() if todo[0] in live else self.pool.EMPTY
+
+    def dead(self, state: _State) -> bool:
+        return state in self._dead
+
+    def same_as(self, plain: int) -> bool:
+        """Whether the language is ``plain``, as far as a bounded search sees (beyond it: if no quantifier is lazy)."""
+        pool = self.pool
+        todo: list[tuple[_State, int]] = [(self.start(), plain)]
+        seen = set(todo)
+        for state, expr in todo:  # grows
+            if state.nullable != pool.nullable(expr):
+                return False
+            moves = self.moves(state)
+            parts = _refine([mask for mask, _ in moves], [mask for mask, _ in pool.transitions(expr)])
+            for mask in parts:
+                target, rest = next((t for m, t in moves if m & mask), None), pool.derivative(expr, (mask & -mask).bit_length() - 1)
+                if target is None:
+                    return False  # the pattern's language goes on where the matcher has been cut off
+                if (target, rest) not in seen:
+                    seen.add((target, rest))
+                    todo.append((target, rest))
+            if len(todo) > _EXPLORED:
+                return not self.lazy
+        return True
+
+
+def _refine(parts: list[int], masks: Iterable[int]) -> list[int]:
+    """The coarsest partition that both disjoint families respect."""
+    for mask in masks:
+        out = []
+        for part in parts:
+            out += [p for p in (part & mask, part & ~mask) if p]
+            mask &= ~part
+        parts = [*out, mask] if mask else out
+    return parts
+
+
+class _State:
+    """Threads in order of preference (a :class:`~grammars.regex.expr.Leaf`)."""
+
+    __slots__ = ("_hash", "behinds", "depth", "nullable", "program", "threads")
+
+    def __init__(self, program: _Program, threads: tuple[Thread, ...], behinds: tuple[int, ...], depth: int, accept: bool) -> None:
+        self.program, self.threads, self.depth, self.nullable = program, threads, depth, accept
+        self.behinds = behinds if threads else ()
+        self._hash = hash((program.source, program.ordered, threads, self.behinds, accept))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def _key(self) -> tuple[object, ...]:
+        return self.program.source, self.program.ordered, self.threads, self.behinds, self.depth, self.nullable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _State) and self._key() == other._key()
+
+    def transitions(self) -> Sequence[tuple[int, _State | None]]:
+        dead: Callable[[_State], bool] = self.program.dead
+        return [(mask, target if target.threads else None) for mask, target in self.program.moves(self) if not dead(target)]
