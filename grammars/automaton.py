@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from .bytetable import ByteTable
 from .completion import Completer
 from .errors import ConstraintError, DeadEnd, LimitError, VocabularyError
-from .lexer import Lexer
 from .limits import Limits
 from .masks import MaskMaker
 from .parser import Parser
@@ -113,7 +112,7 @@ class Automaton:
             trail = []
             while threads is None:
                 trail.append(state)
-                parent, data = self._origins[state]
+                parent, _ = self._origins[state]
                 threads = self._stepper.start if parent == self.DEAD else self._threads[parent]
                 state = parent
             for s in reversed(trail):

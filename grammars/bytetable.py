@@ -69,9 +69,7 @@ class ByteTable:
         first = np.array([[1, len(v.trie_byte), self.id(threads)]], np.int32)
         roots = first
         while len(roots):
-            missing, _ = table_walk(
-                roots, len(roots), v.trie_byte, v.trie_depth, v.trie_end, v.trie_first, v.trie_tokens, self.table, accept, row, _NO_EXITS, 0, stack, miss
-            )
+            missing, _ = table_walk(roots, len(roots), *v.trie_arrays, self.table, accept, row, _NO_EXITS, 0, stack, miss)
             roots = self._resolve(missing, miss, first)
 
     def successors(self, threads: Threads) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -82,9 +80,7 @@ class ByteTable:
         first = np.array([[1, len(v.trie_byte), self.id(threads)]], np.int32)
         roots, count = first, 0
         while len(roots):
-            missing, count = table_walk_states(
-                roots, len(roots), v.trie_byte, v.trie_depth, v.trie_end, v.trie_first, v.trie_tokens, self.table, tokens, states, count, stack, miss
-            )
+            missing, count = table_walk_states(roots, len(roots), *v.trie_arrays, self.table, tokens, states, count, stack, miss)
             if missing < 0:
                 count = 0
             roots = self._resolve(missing, miss, first)

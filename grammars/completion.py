@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Completer"]
 
 INF = float("inf")
+Path = tuple[tuple[Symbol, Hashable], ...]
 
 
 class Completer:
@@ -30,7 +31,7 @@ class Completer:
         self.parser, self.lexer = parser, lexer
         self._rules: dict[Rule, float] = {}
         self._users: dict[Rule, set[Rule]] = {}
-        self._states: dict[tuple[Rule, Hashable], tuple[float, tuple[tuple[Symbol, Hashable], ...]]] = {}
+        self._states: dict[tuple[Rule, Hashable], tuple[float, Path]] = {}
         self._returns: dict[int, tuple[float, tuple[int, int] | None]] = {0: (0, None)}
 
     # ------------------------------------------------------------ rules
@@ -51,7 +52,7 @@ class Completer:
                     todo.update(dict.fromkeys(self._users.get(current, ())))
         return self._rules[rule]
 
-    def _search(self, rule: Rule, key: Hashable, unknown: set[Rule] | None = None) -> tuple[float, tuple[tuple[Symbol, Hashable], ...]]:
+    def _search(self, rule: Rule, key: Hashable, unknown: set[Rule] | None = None) -> tuple[float, Path]:
         """Dijkstra from a state of ``rule`` to its end: (cost, path). Rules not costed yet are put into ``unknown`` and taken as endless."""
         heap: list[tuple[float, int, Hashable]] = [(0, 0, key)]
         best: dict[Hashable, float] = {key: 0}
@@ -92,7 +93,7 @@ class Completer:
             return INF
         return known
 
-    def state(self, q: int) -> tuple[float, tuple[tuple[Symbol, Hashable], ...]]:
+    def state(self, q: int) -> tuple[float, Path]:
         """Cheapest way from rule state ``q`` to the end of its rule: (bytes, path)."""
         name = self.parser.rule_state_name(q)
         found = self._states.get(name)

@@ -89,7 +89,8 @@ class LimitError(GuidedError):
 
     def __init__(self, limit: str, value: int, message: str = "") -> None:
         self.limit, self.value = limit, value
-        super().__init__(f"the limit {limit}={value} was reached" + (f" {message}" if message else "") + f"; raise it with Limits({limit}=...) if this input is meant")
+        about = f" {message}" if message else ""
+        super().__init__(f"the limit {limit}={value} was reached{about}; raise it with Limits({limit}=...) if this input is meant")
 
 
 class DeadEnd(GuidedError):

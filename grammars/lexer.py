@@ -28,7 +28,7 @@ from .regex.expr import Pool
 if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
-__all__ = ["Lexer", "Segment", "WIDE"]
+__all__ = ["WIDE", "Lexer", "Segment"]
 
 #: A state is *wide* when at least this many bytes keep it alive: its token mask is worth keeping.
 WIDE = 48
@@ -107,9 +107,9 @@ class Lexer:
         return len(self.exprs) > _MAX_STATES or len(self.pool) > _MAX_EXPRESSIONS
 
     def _view(self) -> None:
-        self.table_view = memoryview(self.table.reshape(-1))
-        self.kept_view = memoryview(self.kept.reshape(-1))
-        self.accept_view = memoryview(self.accept)
+        self.table_view = self.table.reshape(-1).data
+        self.kept_view = self.kept.reshape(-1).data
+        self.accept_view = self.accept.data
 
     # ------------------------------------------------------------ states
     def state(self, exprs: tuple[int, ...], start: bool = False) -> int:
@@ -238,9 +238,7 @@ class Lexer:
         roots, count = first, 0
         self.row(x)
         while len(roots):
-            missing, count = table_walk(
-                roots, len(roots), v.trie_byte, v.trie_depth, v.trie_end, v.trie_first, v.trie_tokens, self.table, self.accept, row, exits, count, stack, miss
-            )
+            missing, count = table_walk(roots, len(roots), *v.trie_arrays, self.table, self.accept, row, exits, count, stack, miss)
             for state in {int(s) for s in miss[: missing if missing >= 0 else len(miss) - 4, 2]}:
                 self.row(state)
             if missing < 0:

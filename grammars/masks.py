@@ -94,11 +94,7 @@ class MaskMaker:
             missing = walk(
                 roots,
                 len(roots),
-                v.trie_byte,
-                v.trie_depth,
-                v.trie_end,
-                v.trie_first,
-                v.trie_tokens,
+                *v.trie_arrays,
                 lexer.table,
                 lexer.kept,
                 lexer.accept,

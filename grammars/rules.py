@@ -17,7 +17,7 @@ the empty string is in the rule's language; edges never carry an empty or nullab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Union
 
@@ -26,7 +26,10 @@ from .errors import ConstraintError
 if TYPE_CHECKING:
     from .regex.expr import Pool
 
-__all__ = ["Node", "RepeatRule", "Rule", "Skip", "State", "StaticRule", "Symbol", "Terminal", "lexeme", "literal", "optional", "repeat", "sequence", "union"]
+__all__ = [
+    "Node", "RepeatRule", "Rule", "Skip", "State", "StaticRule", "Symbol", "Terminal",
+    "finish", "lexeme", "literal", "optional", "repeat", "sequence", "union",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +384,3 @@ def _build(rule: StaticRule) -> list[State]:
                 edges[symbol, number[to]] = None
         states.append(State(list(edges), final=last in closure, skip=rule.skip))
     return states
-
-
-Build = Callable[["Pool"], Rule]

@@ -109,6 +109,11 @@ class Vocabulary:
         end = self.size if self._width is None else min(self.size, self._width)
         return [i for i in range(end) if self.tokens[i] and i not in hidden]
 
+    @property
+    def trie_arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The trie as the kernels take it: byte, depth, end, first, tokens."""
+        return self.trie_byte, self.trie_depth, self.trie_end, self.trie_first, self.trie_tokens
+
     def _set_trie(self, trie: Trie) -> None:
         self.trie_byte, self.trie_depth, self.trie_end = trie.byte, trie.depth, trie.end
         self.trie_first, self.trie_tokens = trie.first, trie.tokens
@@ -247,7 +252,7 @@ class Vocabulary:
 
     # ------------------------------------------------------------ shared lexer, identity
     def lexer(self) -> Lexer:
-        """The lexer that every constraint over this vocabulary shares; created on the first call (and anew when it is full), thread-safe."""
+        """The lexer that every constraint over this vocabulary shares; made on the first call (and anew when full), thread-safe."""
         with self._lock:
             if self._lexer is None or self._lexer.full:
                 from .lexer import Lexer

@@ -11,10 +11,12 @@ batch and calls again with those ranges. Marking is idempotent, so a walk may be
 
 from __future__ import annotations
 
+# Kernels are typed by their numba signatures.
+# mypy: disable-error-code="no-untyped-def, call-overload"
 import numpy as np
 from numba import int32, int64, njit, types, uint8, uint32
 
-__all__ = ["MISS_ROW", "MISS_GOTO", "MISS_RESTRICT", "MISS_WORK", "lookup", "table_walk", "table_walk_states", "walk"]
+__all__ = ["MISS_GOTO", "MISS_RESTRICT", "MISS_ROW", "MISS_WORK", "lookup", "table_walk", "table_walk_states", "walk"]
 
 #: Kinds of entries in ``miss`` (column 0).
 MISS_ROW, MISS_GOTO, MISS_RESTRICT, MISS_WORK = 0, 1, 2, 3
@@ -30,12 +32,12 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(inline="always")
-def _slot(key, size):  # type: ignore[no-untyped-def]
+def _slot(key, size):
     return np.int64((np.uint64(key) * _MULTIPLIER) >> np.uint64(32)) & (size - 1)
 
 
 @njit(inline="always")
-def _find(keys, key):  # type: ignore[no-untyped-def]
+def _find(keys, key):
     """Index of ``key`` in an open-addressing table (size a power of two, empty = -1), or -1."""
     size = keys.shape[0]
     i = _slot(key, size)
@@ -49,7 +51,7 @@ def _find(keys, key):  # type: ignore[no-untyped-def]
 
 
 @njit(int64(int64[::1], int64), cache=True, nogil=True)
-def lookup(keys, key):  # type: ignore[no-untyped-def]
+def lookup(keys, key):
     """Where ``key`` is, or where it is to be inserted as ``-1 - index``. int64[2^k], int64 -> int64. O(1)."""
     size = keys.shape[0]
     i = _slot(key, size)
@@ -68,8 +70,9 @@ def lookup(keys, key):  # type: ignore[no-untyped-def]
     nogil=True,
 )
 def walk(
-    roots, n_roots, byte, depth, end, first, tokens, table, kept, accept, goto_keys, goto_values, goto_lists, restrict_keys, restrict_values, start_of, row, stack, work, miss
-):  # type: ignore[no-untyped-def]
+    roots, n_roots, byte, depth, end, first, tokens, table, kept, accept, goto_keys, goto_values, goto_lists,
+    restrict_keys, restrict_values, start_of, row, stack, work, miss
+):  # fmt: skip
     """Marks in ``row`` the tokens that a parser thread may take (any-match lexing).
 
     Args:
@@ -154,7 +157,13 @@ def walk(
                         else:
                             if n_miss >= limit:
                                 return -1
-                            miss[n_miss, 0], miss[n_miss, 1], miss[n_miss, 2], miss[n_miss, 3], miss[n_miss, 4] = MISS_WORK, i + 1, after, j2, start_of[j2]
+                            miss[n_miss, 0], miss[n_miss, 1], miss[n_miss, 2], miss[n_miss, 3], miss[n_miss, 4] = (
+                                MISS_WORK,
+                                i + 1,
+                                after,
+                                j2,
+                                start_of[j2],
+                            )
                             n_miss += 1
             if table[nx, 0] < 0:
                 if n_miss >= limit:
@@ -169,7 +178,9 @@ def walk(
 
 
 @njit(_PAIR(_I2, int64, *_TRIE, _I2, _I1, uint32[::1], _I1, int64, _I1, _I2), cache=True, nogil=True)
-def table_walk(roots, n_roots, byte, depth, end, first, tokens, table, accept, row, exits, n_exits, stack, miss):  # type: ignore[no-untyped-def]
+def table_walk(
+    roots, n_roots, byte, depth, end, first, tokens, table, accept, row, exits, n_exits, stack, miss
+):  # fmt: skip
     """Marks the tokens that keep one lazy byte automaton alive, and lists the nodes where it accepts.
 
     Args:
@@ -225,7 +236,9 @@ def table_walk(roots, n_roots, byte, depth, end, first, tokens, table, accept, r
 
 
 @njit(_PAIR(_I2, int64, *_TRIE, _I2, _I1, _I1, int64, _I1, _I2), cache=True, nogil=True)
-def table_walk_states(roots, n_roots, byte, depth, end, first, tokens, table, out_tokens, out_states, n_out, stack, miss):  # type: ignore[no-untyped-def]
+def table_walk_states(
+    roots, n_roots, byte, depth, end, first, tokens, table, out_tokens, out_states, n_out, stack, miss
+):  # fmt: skip
     """Like :func:`table_walk`, but lists every allowed token with the state it leads to.
 
     ``out_tokens``, ``out_states``: int32[>= number of tokens in the trie], filled from ``n_out`` on.

@@ -16,7 +16,22 @@ from grammars.errors import ConstraintError, DeadEnd, LimitError
 from grammars.limits import Limits
 from grammars.regex.charset import CharSet
 from grammars.regex.expr import Pool
-from grammars.rules import Node, RepeatRule, Rule, Skip, State, StaticRule, Terminal, finish, lexeme, literal, optional, repeat, sequence, union
+from grammars.rules import (
+    Node,
+    RepeatRule,
+    Rule,
+    Skip,
+    State,
+    StaticRule,
+    Terminal,
+    finish,
+    lexeme,
+    literal,
+    optional,
+    repeat,
+    sequence,
+    union,
+)
 from grammars.vocabulary import Vocabulary
 
 EOS, BOS = 262, 263
@@ -246,7 +261,9 @@ def test_equal_configurations_are_the_same_state(vocabulary: Vocabulary) -> None
 
 
 def test_big_counts_are_free_until_visited(vocabulary: Vocabulary) -> None:
-    automaton = Built(lambda pool: StaticRule("r").define(repeat(sequence(literal(pool, "a"), optional(literal(pool, "b"))), 3, 100_000))).compile(vocabulary)
+    automaton = Built(
+        lambda pool: StaticRule("r").define(repeat(sequence(literal(pool, "a"), optional(literal(pool, "b"))), 3, 100_000))
+    ).compile(vocabulary)
     state = automaton.advance_bytes(automaton.start, b"aab" * 20)
     assert automaton.accepts(state)
     assert automaton.shortest_completion(automaton.start) == [258, 97]
