@@ -23,7 +23,11 @@ from .suites import Case, instance_text
 if TYPE_CHECKING:
     from grammars import Automaton
 
-__all__ = ["Judge", "Record", "WrongVerdict", "byte_vocabulary", "load_vocabulary"]
+__all__ = ["PACKAGED", "Judge", "Record", "WrongVerdict", "byte_vocabulary", "load_vocabulary"]
+
+
+PACKAGED = "packaged"
+"""Names the tokenizer of the packaged model."""
 
 
 def byte_vocabulary() -> Vocabulary:
@@ -32,9 +36,13 @@ def byte_vocabulary() -> Vocabulary:
 
 
 def load_vocabulary(tokenizer: str | None) -> Vocabulary:
-    """The vocabulary of a tokenizer folder or hub name; of single bytes for ``None``."""
+    """The vocabulary of a tokenizer folder or hub name, of the packaged model for :data:`PACKAGED`, of single bytes for ``None``."""
     if tokenizer is None:
         return byte_vocabulary()
+    if tokenizer == PACKAGED:
+        from guided.packaged import load_packaged_tokenizer
+
+        return Vocabulary.from_tokenizer(load_packaged_tokenizer())
     from transformers import AutoTokenizer
 
     return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(tokenizer))
@@ -133,7 +141,7 @@ class Judge:
     """Judges cases, one after another, against one vocabulary (so that caches work as they would in a server).
 
     Args:
-        tokenizer: folder or hub name of a tokenizer for the times; ``None`` judges over a byte vocabulary.
+        tokenizer: see :func:`load_vocabulary`.
         times: whether to time masks too.
         clock: nanoseconds, monotonic.
     """

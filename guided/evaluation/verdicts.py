@@ -24,13 +24,15 @@ import grammars
 from grammars.errors import GuidedError
 
 from . import report
-from .judge import Judge
+from .judge import PACKAGED, Judge
 from .pool import Guard
 from .suites import Case, maskbench, sample, schema_test_suite
 
-__all__ = ["judge_cases", "main", "run_suite"]
+__all__ = ["app", "bench", "judge_cases", "suite_cases"]
 
 SUITES = ("maskbench", "official")
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+"""The command line of this module."""
 
 
 def code_digest() -> str:
@@ -75,7 +77,7 @@ def judge_cases(
     Args:
         cases: ids must be unique.
         out: of an earlier run of the same code and options: what it holds is not judged again.
-        tokenizer: folder or hub name; ``None`` for a vocabulary of single bytes.
+        tokenizer: see :func:`.judge.load_vocabulary`; ``None`` for a vocabulary of single bytes.
         times: measure the masks too (with one worker, unless the machine is idle enough for more).
         workers, seconds, megabytes: see :class:`.pool.Guard`.
         console: where the progress bar goes; ``None`` for none.
@@ -104,7 +106,7 @@ def judge_cases(
     return [records[case.id] for case in cases]
 
 
-def run_suite(suite: str, data: Path, *, splits: Sequence[str] = (), optional: bool = False) -> list[Case]:
+def suite_cases(suite: str, data: Path, *, splits: Sequence[str] = (), optional: bool = False) -> list[Case]:
     """The cases of ``maskbench`` or of the ``official`` test suite (``splits``: its drafts)."""
     if suite == "maskbench":
         return maskbench(data, splits)
@@ -113,6 +115,7 @@ def run_suite(suite: str, data: Path, *, splits: Sequence[str] = (), optional: b
     raise GuidedError(f"no suite {suite!r}; there are {', '.join(SUITES)}")
 
 
+@app.command()
 def bench(
     data: Annotated[Path, typer.Option(help="folder that holds the collections")],
     out: Annotated[Path, typer.Option(help="folder for the records")] = Path("out"),
@@ -122,7 +125,7 @@ def bench(
     seed: Annotated[int, typer.Option(help="of the sample")] = 7,
     optional: Annotated[bool, typer.Option(help="the optional cases of the official suite too")] = False,
     times: Annotated[bool, typer.Option(help="measure the masks of MaskBench too")] = False,
-    tokenizer: Annotated[str | None, typer.Option(help="of the times: a folder or hub name (default: the packaged model's)")] = None,
+    tokenizer: Annotated[str, typer.Option(help="for the times: a folder or hub name, or the packaged model's")] = PACKAGED,
     workers: Annotated[int, typer.Option(min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="time limit of one schema")] = 10.0,
     megabytes: Annotated[int, typer.Option(help="memory limit of one worker")] = 4096,
@@ -132,13 +135,13 @@ def bench(
     console = Console(stderr=True)
     try:
         for name in SUITES if suite == "all" else (suite,):
-            cases: Iterable[Case] = run_suite(name, data, splits=split or (), optional=optional)
+            cases: Iterable[Case] = suite_cases(name, data, splits=split or (), optional=optional)
             chosen = sample(cases, count, seed) if count else list(cases)
             timed = times and name == "maskbench"
             records = judge_cases(
                 chosen,
                 out / f"verdicts-{name}.jsonl",
-                tokenizer=(tokenizer or packaged_tokenizer()) if timed else None,
+                tokenizer=tokenizer if timed else None,
                 times=timed,
                 workers=workers,
                 seconds=seconds,
@@ -151,17 +154,5 @@ def bench(
         raise typer.Exit(2) from error
 
 
-def packaged_tokenizer() -> str:
-    """The folder of the packaged model's tokenizer."""
-    from samplers.models import packaged_checkpoint
-
-    return str(packaged_checkpoint())
-
-
-def main() -> None:
-    """The command line of this module."""
-    typer.run(bench)
-
-
 if __name__ == "__main__":
-    main()
+    app()
