@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def test_public_names_exist_and_are_documented(name: str) -> None:
     module = importlib.import_module(name)
     for public in getattr(module, "__all__", ()):
         value = getattr(module, public)
-        if isinstance(value, type) or callable(value):
+        if inspect.isclass(value) or inspect.isroutine(value):
             assert value.__doc__, f"{name}.{public} has no docstring"
 
 
