@@ -96,8 +96,8 @@ class Layout:
         text = ("" if first else ",") + self._line(depth + 1)
         return self._fixed(text) if text else None
 
-    def key(self, quoted: int, depth: int, first: bool, name: str) -> Terminal | None:
-        """A member's key with its colon, and in fixed layouts with the comma before it; ``None`` where it cannot be written."""
+    def key(self, quoted: int, depth: int, first: bool, name: str) -> Terminal:
+        """A member's key with its colon, and in fixed layouts with the comma before it."""
         pool = self.pool
         if self.free:
             blanks = pool.repeat(pool.byteset(_BLANKS), 0, self.whitespace.max_blanks)
@@ -105,4 +105,4 @@ class Layout:
         else:
             before = ("" if first else ",") + self._line(depth + 1)
             expr = pool.cat(pool.literal(before.encode()), quoted, pool.literal(b": " if self.deep else b":"))
-        return Terminal(expr, name=name) if not pool.is_empty(expr) else None
+        return Terminal(expr, name=name)

@@ -8,18 +8,25 @@ normalised. Emptiness is the least fixpoint (a schema that requires itself for e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import contextmanager
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import LimitError, SchemaError
+from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
-from .keywords import DRAFTS
 from .normal import ANYTHING, NOTHING, ArrayRecord, Clause, Event, Goal, KeySet, Lang, Name, Normal, ObjectRecord, Rest, conjunction
 from .references import Documents, Node
-from .scalars import NUMBER_KEYWORDS, STRING_KEYWORDS, Scalars
+from .scalars import (
+    NUMBER_KEYWORDS,
+    STRING_KEYWORDS,
+    Scalars,
+    all_numbers,
+    both_numbers,
+    either_numbers,
+    number_set,
+    other_numbers,
+    points,
+)
 
 if TYPE_CHECKING:
     from .arrays import ArrayPlan
@@ -29,7 +36,6 @@ __all__ = ["Meaning"]
 
 _OBJECT_KEYWORDS = frozenset({"properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties", "propertyNames", "dependentRequired"})
 _ARRAY_KEYWORDS = frozenset({"items", "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "minContains", "maxContains"})
-_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
 class _Unsettled(Exception):
@@ -42,15 +48,16 @@ class Meaning:
     Args:
         documents: the nodes.
         scalars: the languages of numbers and strings.
+        keep_order: whether declared members keep their order.
         limits: ``schema_size`` bounds the records of one normal form and the goals in all.
     """
 
-    def __init__(self, documents: Documents, scalars: Scalars, limits: Limits) -> None:
-        self.documents, self.scalars, self.limits = documents, scalars, limits
+    def __init__(self, documents: Documents, scalars: Scalars, limits: Limits, keep_order: bool = True) -> None:
+        self.documents, self.scalars, self.limits, self.keep_order = documents, scalars, limits, keep_order
         self.pool = scalars.pool
         both = frozenset({False, True})
-        self.everything = Normal(True, both, scalars.any_number, scalars.any_text, (ArrayRecord(),), (ObjectRecord(),))
-        self.nothing = Normal(False, frozenset(), self.pool.EMPTY, self.pool.EMPTY, (), ())
+        self.everything = Normal(True, both, all_numbers(), scalars.any_text, (ArrayRecord(),), (ObjectRecord(),))
+        self.nothing = Normal(False, frozenset(), (), self.pool.EMPTY, (), ())
         self._goals: dict[Goal, Normal] = {}
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
@@ -115,12 +122,11 @@ class Meaning:
             return b
         if b is self.everything:
             return a
-        scalars = self.scalars
         return Normal(
             a.null and b.null,
             a.booleans & b.booleans,
-            scalars.both(a.number, b.number, scalars.any_number),
-            scalars.both(a.string, b.string, scalars.any_text),
+            both_numbers(a.numbers, b.numbers),
+            self.scalars.both(a.string, b.string),
             self._product(a.arrays, b.arrays),
             self._product(a.objects, b.objects),
         )
@@ -131,12 +137,11 @@ class Meaning:
             return parts[0]
         if any(p is self.everything for p in parts):
             return self.everything
-        scalars = self.scalars
         return Normal(
             any(p.null for p in parts),
             frozenset[bool]().union(*(p.booleans for p in parts)),
-            scalars.either([p.number for p in parts], scalars.any_number),
-            scalars.either([p.string for p in parts], scalars.any_text),
+            either_numbers(p.numbers for p in parts),
+            self.scalars.either([p.string for p in parts]),
             self._sum([r for p in parts for r in p.arrays], ArrayRecord()),
             self._sum([r for p in parts for r in p.objects], ObjectRecord()),
         )
@@ -145,7 +150,6 @@ class Meaning:
         """Complement."""
         if a is self.everything:
             return self.nothing
-        scalars = self.scalars
         arrays: tuple[ArrayRecord, ...] = (ArrayRecord(),)
         for array in a.arrays:
             arrays = self._product(arrays, array.opposite())
@@ -155,8 +159,8 @@ class Meaning:
         return Normal(
             not a.null,
             self.everything.booleans - a.booleans,
-            scalars.without(a.number, scalars.any_number),
-            scalars.without(a.string, scalars.any_text),
+            other_numbers(a.numbers),
+            self.scalars.without(a.string),
             arrays,
             objects,
         )
@@ -211,10 +215,12 @@ class Meaning:
         if "type" in keywords:
             plain = self._of_types(node, schema["type"])
         numeric = {k: schema[k] for k in keywords if k in NUMBER_KEYWORDS}
-        if numeric and plain.number != self.pool.EMPTY:
-            integer = plain.number == self.scalars.integer(node.draft)
-            number = self.scalars.number(numeric, node.draft, integer)
-            plain = replace(plain, number=number)
+        if numeric and plain.numbers:
+            try:
+                bounds = number_set(numeric, node.draft)
+            except ConstraintError as e:
+                raise SchemaError(str(e), node.pointer, next(iter(numeric))) from None
+            plain = replace(plain, numbers=tuple(s for s in (part.intersect(bounds) for part in plain.numbers) if not s.is_empty()))
         texts = {k: schema[k] for k in keywords if k in STRING_KEYWORDS}
         if texts and plain.string != self.pool.EMPTY:
             plain = replace(plain, string=self.scalars.text(texts, node.draft, node.pointer))
@@ -233,15 +239,11 @@ class Meaning:
     def _of_types(self, node: Node, names: str | list[str]) -> Normal:
         names = [names] if isinstance(names, str) else names
         full, empty = self.everything, self.nothing
-        number = empty.number
-        if "number" in names:
-            number = full.number
-        elif "integer" in names:
-            number = self.scalars.integer(node.draft)
+        numbers = all_numbers(integer="number" not in names) if "number" in names or "integer" in names else ()
         return Normal(
             "null" in names,
             full.booleans if "boolean" in names else empty.booleans,
-            number,
+            numbers,
             full.string if "string" in names else empty.string,
             full.arrays if "array" in names else (),
             full.objects if "object" in names else (),
@@ -349,7 +351,7 @@ class Meaning:
         if "propertyNames" in schema:
             allowed = self._child(node, "propertyNames").string
             if allowed != self.scalars.any_text:
-                others.append((Lang(self.scalars.without(allowed, self.scalars.any_text)), NOTHING))
+                others.append((Lang(self.scalars.without(allowed)), NOTHING))
         clauses: tuple[Clause, ...] = ()
         for name, needed in schema.get("dependentRequired", {}).items():
             clauses += _needs(name, needed)
@@ -379,7 +381,7 @@ class Meaning:
         return Normal(
             any(v is None for v in values),
             frozenset(v for v in values if isinstance(v, bool)),
-            self.scalars.number_set(numbers),
+            points(numbers),
             self.scalars.text_set([v for v in values if isinstance(v, str)]),
             tuple(dict.fromkeys(arrays)),
             tuple(dict.fromkeys(objects)),
@@ -387,6 +389,35 @@ class Meaning:
 
     def _constant(self, value: Any, pointer: str) -> Goal:
         return frozenset({2 * self.documents.constant(value, pointer).number})
+
+    # ------------------------------------------------------------ eager refusal
+    def explore(self, goal: Goal) -> None:
+        """Makes every record that ``goal`` reaches, so that what has to be refused is refused now.
+
+        Raises:
+            SchemaError: a record needs something that is not supported.
+        """
+        seen, todo = {goal}, [goal]
+        while todo:
+            at = todo.pop()
+            if not self.alive(at):
+                continue
+            normal = self.normal(at)
+            found: list[Goal] = []
+            for array in normal.arrays:
+                if self.alive_record(array):
+                    found += self.array_plan(array).goals()
+            for record in normal.objects:
+                if self.alive_record(record):
+                    self.object_plan(record).refuse_if_fooled(self._pointer(at))
+                    found += self.object_plan(record).goals()
+            for new in found:
+                if new not in seen:
+                    seen.add(new)
+                    todo.append(new)
+
+    def _pointer(self, goal: Goal) -> str:
+        return self.documents.nodes[min(goal) >> 1].pointer if goal else ""
 
     # ------------------------------------------------------------ emptiness
     def alive(self, goal: Goal) -> bool:
@@ -433,7 +464,7 @@ class Meaning:
     def _alive_normal(self, normal: Normal) -> bool:
         if normal.null or normal.booleans:
             return True
-        if not self.pool.is_empty(normal.string) or not self.pool.is_empty(normal.number):
+        if normal.numbers or not self.pool.is_empty(normal.string):
             return True
         return any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))
 

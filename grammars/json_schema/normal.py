@@ -1,9 +1,8 @@
 """The normal form of a schema: a union of records, one JSON type each, closed under *and*, *or* and *not*.
 
-A :class:`Normal` says for every JSON type which values are in: null and the booleans as sets, numbers
-and strings as regular languages (expression ids of a :class:`~grammars.regex.expr.Pool`, over every spelling that
-JSON allows, so that complement and intersection of languages are complement and intersection of sets of values),
-arrays and objects as tuples of records. Several records of a type are alternatives and may overlap.
+A :class:`Normal` says for every JSON type which values are in: null and the booleans as sets, numbers as unions of exact
+number sets, strings as a regular language (an expression of a :class:`~grammars.regex.expr.Pool` over every spelling that JSON
+allows, so that complement and intersection of languages are complement and intersection of sets of values), arrays and objects as tuples of records. Several records of a type are alternatives and may overlap.
 
 The schemas of elements and members stay **lazy**: a :data:`Goal` is a conjunction of literals, each the
 number of a schema node or its negation, which is only normalised when generation gets there. So recursion ends.
@@ -17,8 +16,10 @@ one clause and not a product over its members.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Union
+
+from .scalars import Numbers
 
 __all__ = ["ANYTHING", "NOTHING", "ArrayRecord", "Clause", "Event", "Goal", "KeySet", "Lang", "Name", "ObjectRecord", "Rest", "conjunction", "opposites"]
 
@@ -110,7 +111,6 @@ class ObjectRecord:
         required: names that must be there.
         least, most: bounds on the number of members.
         clauses: existential requirements, all of which must be met.
-        source: pointer of a schema that the record stems from, for messages.
     """
 
     order: tuple[str, ...] = ()
@@ -289,17 +289,14 @@ class Normal:
     Attributes:
         null: whether null is in.
         booleans: which booleans are.
-        number: expression of the numbers' spellings.
+        numbers: a union of number sets, none empty.
         string: expression of the strings' spellings, quotes excluded.
         arrays, objects: alternatives.
     """
 
     null: bool
     booleans: frozenset[bool]
-    number: int
+    numbers: Numbers
     string: int
     arrays: tuple[ArrayRecord, ...]
     objects: tuple[ObjectRecord, ...]
-
-    def without_objects(self) -> Normal:
-        return replace(self, objects=())

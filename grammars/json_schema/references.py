@@ -13,6 +13,7 @@ from typing import Any
 import referencing
 import referencing.exceptions
 import referencing.jsonschema
+from jsonschema_specifications import REGISTRY as METASCHEMAS
 
 from ..errors import LimitError, SchemaError
 from ..limits import Limits
@@ -98,7 +99,7 @@ class Documents:
         self._targets: dict[tuple[int, str], Node] = {}
         self._kept: list[Any] = []  # places are known by the identity of their contents, which must therefore live
         self._new(True, "", draft, None)
-        base: referencing.Registry[Any] = referencing.jsonschema.SPECIFICATIONS.combine(registry) if registry is not None else referencing.jsonschema.SPECIFICATIONS
+        base: referencing.Registry[Any] = METASCHEMAS if registry is None else METASCHEMAS.combine(registry)
         own = draft_of_uri(document.get("$schema")) if isinstance(document, dict) else None
         self.draft = own or draft
         specification = specification_of(self.draft)

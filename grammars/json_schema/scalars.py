@@ -1,59 +1,228 @@
-"""The languages of a schema's numbers and strings, each made once: keywords in, expressions out.
+"""The languages of a schema's numbers and strings, each made once: keywords in, sets or expressions out.
 
-A language holds every spelling of its values (``1``, ``1.0`` and ``10e-1``; ``"a"`` and ``"\\u0061"``), so set operations on
-languages are set operations on values.
+Numbers stay exact sets (:class:`~grammars.numbers.NumberSet`, a union of them) until a lexeme is made of them. Strings are
+expressions over the text between the quotes that hold every spelling of their values (``"a"`` is ``"\\u0061"``), so set operations on
+expressions are set operations on values.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import formats, numbers, strings
-from ..errors import RegexError, SchemaError
-from ..regex.lower import to_expr
-from .keywords import escape_token
+from .. import strings
+from ..errors import ConstraintError, RegexError, SchemaError
+from ..regex.charset import ANY
+from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Scalars"]
+__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Numbers", "Scalars"]
 
 NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format"})
 
+Numbers = tuple[NumberSet, ...]
+"""A union of number sets, none of them empty."""
 
+
+# ---------------------------------------------------------------- numbers
+def all_numbers(*, integer: bool = False) -> Numbers:
+    return (INTEGERS,) if integer else (ANY_NUMBER,)
+
+
+def number_set(keywords: Mapping[str, Any], draft: str) -> NumberSet:
+    """What the numeric keywords of one schema say together."""
+    bounds = {"minimum": keywords.get("minimum"), "maximum": keywords.get("maximum"), "exclusive_minimum": None, "exclusive_maximum": None}
+    for end, name in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if name not in keywords:
+            continue
+        if draft != "4":
+            bounds["exclusive_" + end] = keywords[name]
+        elif keywords[name]:  # draft 4: a flag that turns the bound next to it
+            bounds["exclusive_" + end], bounds[end] = bounds[end], None
+    return NumberSet.of(multiple_of=[keywords["multipleOf"]] if "multipleOf" in keywords else (), **bounds)
+
+
+def points(values: Iterable[float]) -> Numbers:
+    """Exactly the given numbers."""
+    return tuple(NumberSet(lower=x, upper=x) for x in sorted({exact(v) for v in values}))
+
+
+def both_numbers(a: Numbers, b: Numbers) -> Numbers:
+    """Intersection."""
+    if a == (ANY_NUMBER,) or a == b:
+        return b
+    if b == (ANY_NUMBER,):
+        return a
+    found = dict.fromkeys(x.intersect(y) for x in a for y in b)
+    return tuple(s for s in found if not s.is_empty())
+
+
+def either_numbers(parts: Iterable[Numbers]) -> Numbers:
+    """Union."""
+    found = dict.fromkeys(s for part in parts for s in part)
+    return (ANY_NUMBER,) if ANY_NUMBER in found else tuple(found)
+
+
+def other_numbers(a: Numbers) -> Numbers:
+    """Complement."""
+    single = frozenset(s.lower for s in a if s.lower is not None and s.lower == s.upper)
+    result: Numbers = (NumberSet(excluded=single),)
+    for s in a:
+        if s.lower is None or s.lower != s.upper:
+            result = both_numbers(result, _outside(s))
+    return result
+
+
+def _outside(s: NumberSet) -> Numbers:
+    parts = []
+    if s.lower is not None:
+        parts.append(NumberSet(upper=s.lower, upper_open=not s.lower_open))
+    if s.upper is not None:
+        parts.append(NumberSet(lower=s.upper, lower_open=not s.upper_open))
+    if s.step is not None:
+        parts.append(NumberSet(not_multiple_of=frozenset({s.step})))
+    parts += [NumberSet(step=step) for step in sorted(s.not_multiple_of)]
+    parts += [NumberSet(lower=x, upper=x) for x in sorted(s.excluded)]
+    return tuple(parts)
+
+
+# ---------------------------------------------------------------- strings
 class Scalars:
-    """Numbers and strings over one pool.
+    """Strings, and the lexemes of scalars, over one pool.
 
     Args:
         pool: where the expressions live.
         encoder: how a character of a string is written.
         assert_format: whether ``format`` asserts.
+        plain_integers: whether integers must be written without fraction and exponent (draft 4).
     """
 
-    def __init__(self, pool: Pool, encoder: strings.JsonEncoder, assert_format: bool) -> None:
-        self.pool, self.encoder, self.assert_format = pool, encoder, assert_format
+    def __init__(self, pool: Pool, encoder: strings.JsonEncoder, assert_format: bool, plain_integers: bool) -> None:
+        self.pool, self.encoder, self.assert_format, self.plain_integers = pool, encoder, assert_format, plain_integers
         self.any_text = strings.any_text(pool, encoder)
-        self.any_number = numbers.number(pool)
-        self._memo: dict[Hashable, int] = {}
-        digits = pool.byteset(sum(1 << b for b in b"0123456789"))
-        from_one = pool.byteset(sum(1 << b for b in b"123456789"))
-        natural = pool.alt(pool.literal(b"0"), pool.cat(from_one, pool.star(digits)))
-        self._plain_integer = pool.cat(pool.opt(pool.literal(b"-")), natural)
+        self._memo: dict[Hashable, Any] = {}
 
-    # ------------------------------------------------------------ set operations
-    def both(self, a: int, b: int, full: int) -> int:
-        """Intersection, within ``full``."""
+    def both(self, a: int, b: int) -> int:
+        """Intersection of two sets of strings."""
+        full = self.any_text
         return b if a in (full, b) else a if b == full else self.pool.both(a, b)
 
-    def either(self, parts: Sequence[int], full: int) -> int:
-        """Union, within ``full``."""
-        return full if full in parts else self.pool.alt(*dict.fromkeys(parts))
+    def either(self, parts: Iterable[int]) -> int:
+        """Union of sets of strings."""
+        distinct = dict.fromkeys(parts)
+        return self.any_text if self.any_text in distinct else self.pool.alt(*distinct)
 
-    def without(self, a: int, full: int) -> int:
-        """Complement in ``full``."""
-        if a == full:
+    def without(self, a: int) -> int:
+        """The strings that are not in ``a``."""
+        if a == self.any_text:
             return self.pool.EMPTY
-        return full if a == self.pool.EMPTY else self.pool.minus(full, a)
+        return self.any_text if a == self.pool.EMPTY else strings.complement(self.pool, a, self.encoder)
+
+    def text(self, keywords: Mapping[str, Any], draft: str, pointer: str) -> int:
+        """What the string keywords of one schema say together.
+
+        Raises:
+            SchemaError: a pattern is malformed or not regular.
+        """
+        key = ("text", draft, *sorted(keywords.items()))
+        found: int | None = self._memo.get(key)
+        if found is None:
+            pool = self.pool
+            found = self.any_text
+            if "minLength" in keywords or "maxLength" in keywords:
+                lo, hi = int(keywords.get("minLength", 0)), keywords.get("maxLength")
+                found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, None if hi is None else int(hi))
+            if "pattern" in keywords:
+                found = self.both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
+            if "format" in keywords and self.assert_format:
+                found = self.both(found, self.format(keywords["format"], draft))
+            self._memo[key] = found
+        return found
+
+    def pattern(self, pattern: str, pointer: str) -> int:
+        """The strings in which ``pattern`` (ECMA-262) matches somewhere."""
+        from ..regex.lower import to_expr
+
+        key = ("pattern", pattern)
+        found: int | None = self._memo.get(key)
+        if found is None:
+            try:
+                found = to_expr(pattern, self.pool, dialect="ecma", search=True, encoder=self.encoder)
+            except RegexError as e:
+                raise SchemaError(f"this pattern is not supported: {e}", pointer, "pattern") from None
+            self._memo[key] = found
+        return found
+
+    def format(self, name: str, draft: str) -> int:
+        """The strings of a format; every string, where the format is unknown."""
+        from .. import formats
+
+        found = formats.format_text(self.pool, name, self.encoder, draft)
+        return self.any_text if found is None else found
+
+    def text_set(self, texts: Iterable[str]) -> int:
+        """Exactly the given strings."""
+        return strings.text_set(self.pool, texts, self.encoder.escapes)
+
+    # ------------------------------------------------------------ keys
+    def name(self, name: str) -> int:
+        """The spellings of one key (EMPTY if it holds half a surrogate pair)."""
+        key = ("name", name)
+        found: int | None = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = strings.literal_text(self.pool, name, self.encoder.escapes)
+        return found
+
+    def names_except(self, names: tuple[str, ...]) -> int:
+        """Every key but these."""
+        key = ("except", names)
+        found: int | None = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self.without(self.text_set(names)) if names else self.any_text
+        return found
+
+    def contains(self, expr: int, name: str) -> bool:
+        """Whether the key ``name`` is in the set ``expr``."""
+        key = ("contains", expr, name)
+        found: bool | None = self._memo.get(key)
+        if found is None:
+            try:
+                spelled = json.dumps(name, ensure_ascii=False)[1:-1].encode()
+            except UnicodeEncodeError:
+                return False
+            found = self._memo[key] = self.pool.matches(expr, spelled) or self.pool.matches(expr, json.dumps(name)[1:-1].encode())
+        return found
+
+    # ------------------------------------------------------------ lexemes
+    def lexeme(self, null: bool, booleans: Iterable[bool], numbers: Numbers, text: int) -> int:
+        """One expression for all the scalars of a place."""
+        pool = self.pool
+        parts = [pool.literal(b"null")] if null else []
+        parts += [pool.literal(b"true" if value else b"false") for value in booleans]
+        parts += [self._spelled(s) for s in numbers]
+        if text != pool.EMPTY:
+            parts.append(strings.json_string(pool, text))
+        return pool.alt(*parts)
+
+    def _spelled(self, s: NumberSet) -> int:
+        key = ("number", s)
+        found: int | None = self._memo.get(key)
+        if found is None:
+            try:
+                found = s.to_expr(self.pool)
+            except ConstraintError as e:
+                raise SchemaError(f"a number of the schema is out of range: {e}") from None
+            if self.plain_integers and s.integer:
+                found = self.pool.both(found, self._plain())
+            self._memo[key] = found
+        return found
+
+    def _plain(self) -> int:
+        pool = self.pool
+        digits = pool.byteset(sum(1 << b for b in b"0123456789"))
+        from_one = pool.byteset(sum(1 << b for b in b"123456789"))
+        return pool.cat(pool.opt(pool.literal(b"-")), pool.alt(pool.literal(b"0"), pool.cat(from_one, pool.star(digits))))

@@ -1,0 +1,430 @@
+"""Objects: which member may come next, and what must still come.
+
+An :class:`ObjectPlan` works out one :class:`~.normal.ObjectRecord`: every key is either one of the names that the record
+mentions or in a *cell*, a set of keys that all of the record's conditions treat alike. A state (:class:`Where`) is how far the
+declared order has got, which other names were used, how many members there are and which clauses are still open. No
+state is entered from which the object cannot be completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import LimitError, SchemaError
+from ..rules import Rule, State, Symbol, Terminal
+from .normal import ANYTHING, NOTHING, Clause, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
+
+if TYPE_CHECKING:
+    from .meaning import Meaning
+    from .writer import Writer
+
+__all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
+
+_STEPS = 100_000
+
+
+class Where(NamedTuple):
+    """What matters of the members written so far.
+
+    Attributes:
+        position: index in the declared order of the next name that may come.
+        seen: bit set of the tracked names that are there.
+        count: number of members, as far as it matters.
+        open: bit set of the clauses that nothing written so far satisfies.
+    """
+
+    position: int
+    seen: int
+    count: int
+    open: int
+
+
+class Cell(NamedTuple):
+    """Keys without a name of their own: their language, what their values must satisfy, and the patterns they are in."""
+
+    expr: int
+    goal: Goal
+    patterns: frozenset[int]
+
+
+class Member(NamedTuple):
+    """One way to go on: a key (a name, or any out of an expression), what its value must satisfy, and where that leads."""
+
+    name: str | None
+    expr: int
+    goal: Goal
+    after: Where
+
+
+class ObjectPlan:
+    """What is worked out about one record, once.
+
+    Args:
+        meaning: the schema's normal forms.
+        record: the objects.
+    """
+
+    def __init__(self, meaning: Meaning, record: ObjectRecord) -> None:
+        self.meaning, self.record = meaning, record
+        self.pool, self.scalars = meaning.pool, meaning.scalars
+        self.order = record.order if meaning.keep_order else ()
+        self.place = {name: i for i, name in enumerate(self.order)}
+        self.named = dict(record.names)
+        self.clauses = record.clauses
+        self.loose = [name for name in self._mentioned() if name not in self.place]
+        absent = {event.keys.name for clause in self.clauses for event in clause if event.kind == "absent" and isinstance(event.keys, Name)}
+        self.bit = {name: 1 << i for i, name in enumerate(dict.fromkeys([*self.loose, *sorted(absent)]))}
+        events = [event for clause in self.clauses for event in clause]
+        bounds = [record.least, *(e.lo + 1 for e in events if e.kind == "more"), *(e.lo for e in events if e.kind == "fewer")]
+        self.cap = max(bounds + ([record.most + 1] if record.most is not None else []))
+        self.plain = not self.clauses and record.most is None and record.least <= len(record.required)
+        self._goals: dict[str, Goal] = {}
+        self._events: dict[str | Cell, list[tuple[int, list[Goal]]]] = {}
+        self._members: dict[Where, list[Member]] = {}
+
+    def _mentioned(self) -> dict[str, None]:
+        """Every name that a condition of the record mentions."""
+        record = self.record
+        names = dict.fromkeys([*record.order, *(name for name, _ in record.names), *sorted(record.required)])
+        keys = [k for k, _ in record.others] + [e.keys for clause in record.clauses for e in clause if e.keys is not None]
+        for keyset in keys:
+            if isinstance(keyset, Name):
+                names[keyset.name] = None
+            elif isinstance(keyset, Rest):
+                names.update(dict.fromkeys(sorted(keyset.names)))
+        return names
+
+    # ------------------------------------------------------------ keys
+    def _holds(self, keys: KeySet, name: str) -> bool:
+        """Whether the key ``name`` is in ``keys``."""
+        if isinstance(keys, Name):
+            return keys.name == name
+        if isinstance(keys, Lang):
+            return self.scalars.contains(keys.expr, name)
+        return name not in keys.names and not any(self.scalars.contains(expr, name) for expr in keys.patterns)
+
+    @staticmethod
+    def _holds_cell(keys: KeySet, patterns: frozenset[int]) -> bool:
+        """Whether the keys of a cell are in ``keys`` (they all are, or none is)."""
+        if isinstance(keys, Name):
+            return False
+        if isinstance(keys, Lang):
+            return keys.expr in patterns
+        return patterns.isdisjoint(keys.patterns)
+
+    def goal(self, name: str) -> Goal:
+        """What the value of the member ``name`` must satisfy."""
+        found = self._goals.get(name)
+        if found is None:
+            found = self.named.get(name, ANYTHING)
+            for keys, goal in self.record.others:
+                if self._holds(keys, name):
+                    found = conjunction(found, goal)
+            if not self.scalars.name(name):
+                found = NOTHING
+            self._goals[name] = found
+        return found
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The keys that are no mentioned name, by what they must satisfy; those that must not occur are left out."""
+        record, pool = self.record, self.pool
+        keys = [k for k, _ in record.others] + [e.keys for clause in record.clauses for e in clause if e.keys is not None]
+        atoms: dict[int, None] = {}
+        for keyset in keys:
+            atoms.update(dict.fromkeys([keyset.expr] if isinstance(keyset, Lang) else keyset.patterns if isinstance(keyset, Rest) else ()))
+        if not atoms and self._cell_goal(frozenset()) == NOTHING:
+            return []
+        parts: list[tuple[int, frozenset[int]]] = [(self.scalars.names_except(tuple(self._mentioned())), frozenset())]
+        for atom in atoms:
+            split = [(pool.both(expr, atom), inside | {atom}) for expr, inside in parts] + [(pool.minus(expr, atom), inside) for expr, inside in parts]
+            parts = [(expr, inside) for expr, inside in split if not pool.is_empty(expr)]
+            if len(parts) > self.meaning.limits.schema_size:
+                raise LimitError("schema_size", self.meaning.limits.schema_size, "(overlaps of key patterns)")
+        cells = [Cell(expr, self._cell_goal(inside), inside) for expr, inside in parts]
+        return [cell for cell in cells if cell.goal != NOTHING]
+
+    def _cell_goal(self, inside: frozenset[int]) -> Goal:
+        return conjunction(*(goal for keys, goal in self.record.others if self._holds_cell(keys, inside)), ANYTHING)
+
+    def _events_of(self, key: str | Cell) -> list[tuple[int, list[Goal]]]:
+        """Clauses that a member with this key may satisfy: pairs of a clause's bit and what the value must satisfy for it."""
+        found = self._events.get(key)
+        if found is None:
+            found = []
+            for i, clause in enumerate(self.clauses):
+                goals = [e.goal for e in clause if e.kind == "has" and e.keys is not None and self._in(e.keys, key)]
+                if goals:
+                    found.append((1 << i, goals))
+            self._events[key] = found
+        return found
+
+    def _in(self, keys: KeySet, key: str | Cell) -> bool:
+        return self._holds(keys, key) if isinstance(key, str) else self._holds_cell(keys, key.patterns)
+
+    # ------------------------------------------------------------ states
+    @property
+    def start(self) -> Where:
+        return self._tidy(Where(0, 0, 0, (1 << len(self.clauses)) - 1))
+
+    def _tidy(self, where: Where) -> Where:
+        """Closes the clauses that are satisfied for good, and forgets what no longer matters."""
+        if not where.open:
+            return where
+        still = where.open
+        for i, clause in enumerate(self.clauses):
+            if still >> i & 1 and any(self._settled(event, where) for event in clause):
+                still &= ~(1 << i)
+        return where._replace(open=still)
+
+    def _settled(self, event: Event, where: Where) -> bool:
+        if event.kind == "more":
+            return where.count > event.lo
+        if event.kind == "absent":
+            assert isinstance(event.keys, Name)
+            name = event.keys.name
+            gone = name in self.place and self.place[name] < where.position and not where.seen & self.bit[name]
+            return gone or self.goal(name) == NOTHING
+        return False
+
+    def _after(self, where: Where, name: str | None, met: int) -> Where:
+        position, seen = where.position, where.seen
+        if name is not None:
+            position = self.place.get(name, position - 1) + 1
+            seen |= self.bit.get(name, 0)
+        return self._tidy(Where(position, seen, min(where.count + 1, self.cap), where.open & ~met))
+
+    def _available(self, where: Where) -> Iterator[str]:
+        """The names that may still come, required or not."""
+        yield from self.order[where.position :]
+        for name in self.loose:
+            if not where.seen & self.bit[name]:
+                yield name
+
+    def _next_names(self, where: Where) -> Iterator[str]:
+        """The names that may come next: no required name of the declared order is passed over."""
+        for name in self.order[where.position :]:
+            yield name
+            if name in self.record.required:
+                break
+        for name in self.loose:
+            if not where.seen & self.bit[name]:
+                yield name
+
+    def members(self, where: Where) -> list[Member]:
+        """Every way to go on with one more member."""
+        found = self._members.get(where)
+        if found is None:
+            found = []
+            if self.record.most is None or where.count < self.record.most:
+                for name in self._next_names(where):
+                    goal = self.goal(name)
+                    if goal != NOTHING:
+                        found += self._variants(where, name, self.scalars.name(name), goal, self._events_of(name) if where.open else [])
+                for cell in self.cells:
+                    found += self._variants(where, None, cell.expr, cell.goal, self._events_of(cell) if where.open else [])
+            self._members[where] = found
+        return found
+
+    def _variants(self, where: Where, name: str | None, expr: int, goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Member]:
+        """The member's value may, or may not, satisfy each open clause that it is relevant to."""
+        events = [(bit, goals) for bit, goals in events if where.open & bit]
+        sure = 0
+        for bit, goals in events:
+            if any(g <= goal for g in goals):
+                sure |= bit
+        doubtful: list[list[tuple[int, Goal]]] = [[(0, ANYTHING), *((bit, g) for g in goals)] for bit, goals in events if not bit & sure]
+        seen: set[tuple[Goal, Where]] = set()
+        for choice in product(*doubtful):
+            value = conjunction(goal, *(g for _, g in choice))
+            met = sure
+            for bit, _ in choice:
+                met |= bit
+            after = self._after(where, name, met)
+            if (value, after) not in seen and self.meaning.alive(value) and self.completable(after):
+                seen.add((value, after))
+                yield Member(name, expr, value, after)
+
+    def final(self, where: Where) -> bool:
+        """Whether the object may end here."""
+        required = self.record.required
+        if where.count < self.record.least:
+            return False
+        if any(name in required for name in self.order[where.position :]):
+            return False
+        if any(name in required and not where.seen & self.bit[name] for name in self.loose):
+            return False
+        return all(any(self._met_at_end(e, where) for e in clause) for i, clause in enumerate(self.clauses) if where.open >> i & 1)
+
+    def _met_at_end(self, event: Event, where: Where) -> bool:
+        if event.kind == "absent":
+            assert isinstance(event.keys, Name)
+            return not where.seen & self.bit[event.keys.name]
+        if event.kind == "fewer":
+            return where.count < event.lo
+        return event.kind == "more" and where.count > event.lo
+
+    # ------------------------------------------------------------ look-ahead
+    @property
+    def alive(self) -> bool:
+        """Whether there is such an object at all."""
+        return self.meaning.settle(("object", id(self)), self._alive)
+
+    def _alive(self) -> bool:
+        if not all(self.meaning.alive(self.goal(name)) for name in self.record.required):
+            return False
+        return self.completable(self.start)
+
+    def completable(self, where: Where) -> bool:
+        """Whether the object can be completed from here (its required members' schemas being satisfiable)."""
+        return self.plain or self.meaning.settle(("members", id(self), where), lambda: _Completion(self, where).possible())
+
+    def goals(self) -> Iterator[Goal]:
+        """What the values of members may have to satisfy, in any state."""
+        for name in self._mentioned():
+            yield from _combinations(self.goal(name), self._events_of(name))
+        for cell in self.cells:
+            yield from _combinations(cell.goal, self._events_of(cell))
+
+    # ------------------------------------------------------------ repeated keys
+    def refuse_if_fooled(self, pointer: str) -> None:
+        """Keys of a cell are not remembered, so a condition that a repeated key could feign is refused.
+
+        Raises:
+            SchemaError: naming the keyword.
+        """
+        cells = [cell for cell in self.cells if self.meaning.alive(cell.goal)] if self.clauses or self.record.least > 1 else []
+        if not cells:
+            return
+        more = [e.lo + 1 for clause in self.clauses for e in clause if e.kind == "more"]
+        if max([self.record.least, *more]) - len(self.record.required) > 1:
+            raise SchemaError("minProperties above 1 that undeclared keys can fill is not supported: they are not told apart", pointer, "minProperties")
+        for clause in self.clauses:
+            for event in clause:
+                if event.kind == "has" and any(self._holds_cell(event.keys, cell.patterns) and not event.goal <= cell.goal for cell in cells if event.keys):
+                    message = "a negation asks that some undeclared member has (or lacks) a certain value; a repeated key could feign it, so it is not supported"
+                    raise SchemaError(message, pointer, "not")
+
+
+def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Goal]:
+    """``goal`` with every choice of events."""
+    for choice in product(*([ANYTHING, *goals] for _, goals in events)):
+        yield conjunction(goal, *choice, ANYTHING)
+
+
+class _Completion:
+    """Search for a way to complete an object: an event for every open clause such that all fit together."""
+
+    def __init__(self, plan: ObjectPlan, where: Where) -> None:
+        self.plan, self.where, self.steps = plan, where, 0
+        record = plan.record
+        self.names = dict.fromkeys(plan._available(where))
+        self.needed = [name for name in self.names if name in record.required]
+        self.open: list[Clause] = [clause for i, clause in enumerate(plan.clauses) if where.open >> i & 1]
+
+    def possible(self) -> bool:
+        record = self.plan.record
+        goals = {name: self.plan.goal(name) for name in self.needed}
+        return self._choose(0, goals, [], frozenset(), record.least, record.most)
+
+    def _choose(self, i: int, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str], least: int, most: int | None) -> bool:
+        """Events for the clauses from ``i`` on; ``goals`` are the members to write, ``extra`` those of unnamed keys."""
+        self.steps += 1
+        if self.steps > _STEPS:
+            raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
+        if most is not None and self.where.count + len(goals) + len(extra) > most:
+            return False
+        if i == len(self.open):
+            return self._enough(goals, extra, absent, least)
+        for event in self.open[i]:
+            if event.kind == "fewer":
+                bound = event.lo - 1 if most is None else min(most, event.lo - 1)
+                if self._choose(i + 1, goals, extra, absent, least, bound):
+                    return True
+            elif event.kind == "more":
+                if self._choose(i + 1, goals, extra, absent, max(least, event.lo + 1), most):
+                    return True
+            elif event.kind == "absent":
+                assert isinstance(event.keys, Name)
+                name = event.keys.name
+                gone = not self.where.seen & self.plan.bit[name] and name not in goals
+                if gone and self._choose(i + 1, goals, extra, absent | {name}, least, most):
+                    return True
+            elif any(self._choose(i + 1, g, e, absent, least, most) for g, e in self._writings(event, goals, extra, absent)):
+                return True
+        return False
+
+    def _writings(self, event: Event, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str]) -> Iterator[tuple[dict[str, Goal], list[Goal]]]:
+        """Ways to make a ``has`` event happen."""
+        plan, alive = self.plan, self.plan.meaning.alive
+        assert event.keys is not None
+        candidates = [event.keys.name] if isinstance(event.keys, Name) else [n for n in self.names if plan._holds(event.keys, n)]
+        for name in candidates:
+            if name in self.names and name not in absent:
+                goal = conjunction(goals.get(name, plan.goal(name)), event.goal)
+                if alive(goal):
+                    yield {**goals, name: goal}, extra
+        for cell in plan.cells:
+            if plan._holds_cell(event.keys, cell.patterns):
+                goal = conjunction(cell.goal, event.goal)
+                if alive(goal):
+                    if goal in extra:
+                        yield goals, extra
+                    yield goals, [*extra, goal]
+
+    def _enough(self, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str], least: int) -> bool:
+        """Whether there are keys for ``least`` members."""
+        alive, plan = self.plan.meaning.alive, self.plan
+        missing = least - self.where.count - len(goals) - len(extra)
+        if missing <= 0:
+            return True
+        if any(alive(cell.goal) for cell in plan.cells):
+            return True
+        for name in self.names:
+            if name not in goals and name not in absent and alive(plan.goal(name)):
+                missing -= 1
+                if missing == 0:
+                    return True
+        return False
+
+
+class ObjectRule(Rule):
+    """The texts of the objects of one record, at one depth. States are made when generation reaches them."""
+
+    def __init__(self, writer: Writer, plan: ObjectPlan, depth: int) -> None:
+        self.writer, self.plan, self.depth = writer, plan, depth
+        self.name = "object"
+
+    @property
+    def start(self) -> Hashable:
+        return "start"
+
+    def expand(self, key: Hashable) -> State:
+        layout = self.writer.layout
+        if key == "start":
+            return State([(layout.opening("{"), ("members", self.plan.start, True))])
+        if key == "end":
+            return State([], final=True)
+        assert isinstance(key, tuple)
+        kind, where = key[0], key[1]
+        if kind == "value":
+            symbols = self.writer.symbols(key[2], self.depth + 1)
+            return State([(symbol, ("members", where, False)) for symbol in symbols], skip=layout.skip)
+        edges: list[tuple[Symbol, Hashable]] = []
+        if kind == "key":
+            edges += self._keys(where, False)
+        elif key[2] or not layout.free:
+            edges += self._keys(where, key[2])
+        elif self.plan.members(where):
+            edges.append((layout.comma, ("key", where)))
+        if kind == "members" and self.plan.final(where):
+            edges.append((layout.closing("}", self.depth, key[2]), "end"))
+        return State(edges, skip=layout.skip)
+
+    def _keys(self, where: Where, first: bool) -> Iterator[tuple[Terminal, Hashable]]:
+        for member in self.plan.members(where):
+            lexeme = self.writer.key(member.expr, self.depth, first, member.name)
+            yield lexeme, ("value", member.after, member.goal)
