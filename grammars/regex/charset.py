@@ -11,6 +11,7 @@ import functools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import regex as _unicode
 
@@ -142,7 +143,7 @@ def _all_text() -> str:
     return "".join(map(chr, range(MAX_CODE_POINT + 1)))
 
 
-def scan(finditer: Callable[[str], Iterable[re.Match[str]]]) -> CharSet:
+def scan(finditer: Callable[[str], Iterable[Any]]) -> CharSet:
     """The characters that a compiled one-class pattern (``[...]+``) finds in the text of all code points."""
     return CharSet((m.start(), m.end() - 1) for m in finditer(_all_text()))
 
@@ -165,7 +166,7 @@ def property_set(name: str) -> CharSet:
         pattern = _unicode.compile(rf"\p{{{name}}}+", _unicode.V0)
     except _unicode.error as error:
         raise KeyError(name) from error
-    return scan(pattern.finditer)
+    return scan(lambda text: pattern.finditer(text))
 
 
 @functools.cache

@@ -29,7 +29,7 @@ ALL_BYTES = (1 << 256) - 1
 
 # Kinds of node, and what `args` holds.
 _EMPTY, _EPSILON, BYTES, LITERAL, CAT, ALT, BOTH, NOT, REPEAT, LEAF, WORDS, VARIABLE = range(12)
-#                   (mask,) (bytes,) (a, b) members members (e,) (body, lo, hi) (obj,) (set, lo, hi, depth) (key,)
+#                   (mask,) (bytes,) (a, b) members members (e,) (body, lo, hi) (obj,) (set, lo, hi, depth) (id,)
 
 _CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
 _WORDS = 8  # this many literals in one alternation become a sorted word list
@@ -67,6 +67,7 @@ class Pool:
         self.words: list[tuple[bytes, ...]] = []
         self._chars: dict[CharSet, int] = {}
         self._definitions: dict[int, int] = {}
+        self._undefined: dict[int, tuple[Any, ...]] = {}  # variables without a definition yet: derivatives wait
         self._nonnull: dict[int, int] = {}
         self.shortest_memo: dict[int, bytes | None] = {}
         self.bound_memo: dict[int, int] = {}
@@ -152,7 +153,10 @@ class Pool:
                 node = self._bytes(kept.ascii_mask)
             else:
                 leaf = Utf8.of(kept)
-                node = self._cut(chr(leaf.ranges[0][0]).encode()) if len(kept) == 1 and leaf.ranges else self.leaf(leaf) if leaf.ranges else 0
+                if len(kept) == 1 and leaf.ranges:
+                    node = self._cut(chr(leaf.ranges[0][0]).encode())
+                else:
+                    node = self.leaf(leaf) if leaf.ranges else 0
             self._chars[chars] = node
         return node
 
@@ -174,7 +178,9 @@ class Pool:
         The definition may use the id only behind at least one byte, and ``nullable`` must be the truth about it.
         """
         before = len(self.kinds)
-        node = self._new((VARIABLE, key), (key,), nullable, False if nullable else None)
+        node = self._new((VARIABLE, key), (before,), nullable, False if nullable else None)
+        if node == before:
+            self._undefined[node] = (VARIABLE, key)
         return node, node == before
 
     def define(self, variable: int, expr: int) -> None:
@@ -182,9 +188,13 @@ class Pool:
         if self._nullable[variable] != self._nullable[expr]:
             raise ValueError("a variable's definition must be nullable exactly if the variable is")
         self._definitions[variable] = expr
+        del self._undefined[variable]
 
-    def definition(self, variable: int) -> int:
-        return self._definitions[variable]
+    def abandon(self) -> None:
+        """Forgets the variables that were not defined (because an error came between), so that their keys can be used again."""
+        for key in self._undefined.values():
+            del self._ids[key]
+        self._undefined.clear()
 
     # ------------------------------------------------------------ concatenation and repetition
     def cat(self, *parts: int) -> int:
@@ -386,7 +396,7 @@ class Pool:
         if 1 in flat:
             return 0 if self._nullable[denied] or not all(self._nullable[e] for e in flat) else 1
         finite = min((e for e in flat if self.kinds[e] in (LITERAL, WORDS)), default=None, key=lambda e: (self.kinds[e], e))
-        if finite is not None and (len(flat) > 1 or denied):
+        if finite is not None and (len(flat) > 1 or denied) and not self._undefined:
             return self._filter(finite, flat - {finite}, denied)
         if len(flat) > 1:
             flat = alternatives.intersect_repeats(self, flat)
@@ -631,8 +641,8 @@ class Pool:
             lo = end
         return [(mask, target) for target, mask in merged.items()]
 
-    def _raw_variable(self, key: Hashable) -> Parts:
-        return self.raw(self._definitions[self._ids[VARIABLE, key]])
+    def _raw_variable(self, number: int) -> Parts:
+        return self.raw(self._definitions[number])
 
     _MAKERS: tuple[Callable[..., Parts], ...] = (
         _raw_nothing,

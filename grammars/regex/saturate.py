@@ -32,7 +32,7 @@ def _saturate(pool: Pool, e: int, k: int) -> int:
     if kind == ALT:
         return pool.alt(*(saturate(pool, m, k) for m in args))
     if kind == REPEAT:
-        return _repeat(pool, *args, k)
+        return _repeat(pool, args[0], args[1], args[2], k)
     if kind != CAT:
         return e
     parts = []
