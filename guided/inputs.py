@@ -124,7 +124,7 @@ def _pattern(pattern: re.Pattern[Any]) -> Constraint:
     if not isinstance(pattern.pattern, str):
         raise ConstraintError("a pattern has to be over str: compile it without the b prefix")
     flags = "".join(letter for letter, flag in (("i", re.I), ("m", re.M), ("s", re.S), ("x", re.X), ("a", re.A)) if pattern.flags & flag)
-    return Regex(f"(?{flags}){pattern.pattern}" if flags else pattern.pattern)
+    return Regex(pattern.pattern, flags=flags)
 
 
 # ---------------------------------------------------------------- types
