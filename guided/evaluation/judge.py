@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import referencing.jsonschema
+from referencing import Registry, Resource
 
 from grammars import JsonSchema, Vocabulary
-from grammars.errors import GuidedError, LimitError, SchemaError
+from grammars.errors import ConstraintError, GuidedError, LimitError, SchemaError
 
-from .suites import Case, instance_text
+from .suites import DIALECTS, Case, instance_text
 
 if TYPE_CHECKING:
     from grammars import Automaton
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["PACKAGED", "Judge", "Record", "WrongVerdict", "byte_vocabulary", "load_vocabulary"]
 
 
+EMPTY = "no text fits it"
+"""What the message of an empty language says."""
 PACKAGED = "packaged"
 """Names the tokenizer of the packaged model."""
 
@@ -126,13 +130,13 @@ def _validators() -> Any:
     return jsonschema.validators
 
 
-def _validator_says(schema: Any, data: Any) -> bool | None:
-    """The verdict of the ``jsonschema`` package, which leaves ``format`` alone; ``None`` where it has none."""
+def _agrees(case: Case, index: int, accepted: bool) -> bool | None:
+    """Whether the ``jsonschema`` package, which leaves ``format`` alone, gives the verdict ``accepted`` too; ``None`` where it has none."""
     validators = _validators()
     if validators is None:
         return None
     try:
-        return bool(validators.validator_for(schema)(schema).is_valid(data))
+        return bool(validators.validator_for(case.schema)(case.schema).is_valid(case.instances[index].data)) == accepted
     except Exception:
         return None  # a schema it cannot process, a reference it cannot follow, a pattern it does not know
 
@@ -143,12 +147,23 @@ class Judge:
     Args:
         tokenizer: see :func:`load_vocabulary`.
         times: whether to time masks too.
+        options: of :class:`grammars.JsonSchema`.
+        remotes: documents by URI that references may lead to; read as of the draft that is the case's split.
         clock: nanoseconds, monotonic.
     """
 
-    def __init__(self, tokenizer: str | None = None, *, times: bool = False, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self,
+        tokenizer: str | None = None,
+        *,
+        times: bool = False,
+        options: Mapping[str, Any] | None = None,
+        remotes: Mapping[str, Any] | None = None,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
         self.vocabulary = load_vocabulary(tokenizer)
-        self.times, self.clock = times, clock
+        self.times, self.options, self.remotes, self.clock = times, dict(options or {}), remotes, clock
+        self._registries: dict[str, Registry[Any]] = {}
         self._row = np.zeros((self.vocabulary.logits_size + 31) // 32, dtype=np.int32)
         self(Case("warm-up", "", {"type": "object", "properties": {"a": {"type": "integer"}}}, ()))
 
@@ -157,9 +172,12 @@ class Judge:
         record = Record(case.id, case.split, instances=len(case.instances))
         try:
             begin = self.clock()
-            automaton = JsonSchema(case.schema).compile(self.vocabulary)
+            automaton = JsonSchema(case.schema, registry=self._registry(case.split), **self.options).compile(self.vocabulary)
             record.compile_ms = (self.clock() - begin) / 1e6
         except GuidedError as error:
+            if type(error) is ConstraintError and EMPTY in str(error):
+                _empty(case, record)
+                return asdict(record)
             record.status, record.reason, record.kind = "refused", str(error), _kind(error)
             if isinstance(error, SchemaError):
                 record.pointer, record.keyword = error.pointer, error.keyword
@@ -171,6 +189,15 @@ class Judge:
             except Exception as error:  # one of the library's own too: after compilation nothing may be refused
                 _note(record, error)
         return asdict(record)
+
+    def _registry(self, draft: str) -> Registry[Any] | None:
+        if not self.remotes:
+            return None
+        if draft not in self._registries:
+            specification = referencing.jsonschema.specification_with(DIALECTS[draft])
+            resources = [(uri, Resource.from_contents(schema, specification)) for uri, schema in self.remotes.items()]
+            self._registries[draft] = Registry().with_resources(resources)
+        return self._registries[draft]
 
     def _judge(self, case: Case, record: Record, automaton: Automaton) -> None:
         if self.times:
@@ -184,8 +211,7 @@ class Judge:
             if by_tokens is not None and by_tokens != accepted:
                 raise AssertionError(f"instance {index}: the masks say {by_tokens}, the bytes say {accepted}")
             if accepted != instance.valid:
-                says = _validator_says(case.schema, instance.data)
-                record.wrong.append(WrongVerdict(index, accepted, at, None if says is None else says == accepted))
+                record.wrong.append(WrongVerdict(index, accepted, at, _agrees(case, index, accepted)))
         if record.wrong:
             record.status = "wrong"
 
@@ -200,6 +226,14 @@ class Judge:
                 return False
             state = automaton.advance(state, token)
         return True
+
+
+def _empty(case: Case, record: Record) -> None:
+    """A schema that is refused since no text fits it has been judged: it rejects everything."""
+    record.reason = EMPTY
+    record.wrong = [WrongVerdict(i, False, 0, _agrees(case, i, False)) for i, instance in enumerate(case.instances) if instance.valid]
+    if record.wrong:
+        record.status = "wrong"
 
 
 def _note(record: Record, error: Exception) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,11 +26,15 @@ from grammars.errors import GuidedError
 from . import report
 from .judge import PACKAGED, Judge
 from .pool import Guard
-from .suites import Case, maskbench, sample, schema_test_suite
+from .suites import Case, maskbench, sample, schema_test_suite, suite_remotes
 
 __all__ = ["app", "bench", "judge_cases", "suite_cases"]
 
-SUITES = ("maskbench", "official")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "maskbench": {},  # its instances have their keys in schema order
+    "official": {"order": "any", "format": "annotation"},  # a validator's test: key order means nothing, format need not be checked
+}
+SUITES = tuple(OPTIONS)
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 """The command line of this module."""
 
@@ -67,6 +71,8 @@ def judge_cases(
     *,
     tokenizer: str | None = None,
     times: bool = False,
+    options: Mapping[str, Any] | None = None,
+    remotes: Mapping[str, Any] | None = None,
     workers: int = 2,
     seconds: float = 10.0,
     megabytes: int = 4096,
@@ -79,20 +85,22 @@ def judge_cases(
         out: of an earlier run of the same code and options: what it holds is not judged again.
         tokenizer: see :func:`.judge.load_vocabulary`; ``None`` for a vocabulary of single bytes.
         times: measure the masks too (with one worker, unless the machine is idle enough for more).
+        options, remotes: see :class:`.judge.Judge`.
         workers, seconds, megabytes: see :class:`.pool.Guard`.
         console: where the progress bar goes; ``None`` for none.
 
     Returns:
         The records in the order of ``cases``.
     """
-    header = {"run": code_digest(), "tokenizer": tokenizer, "times": times, "seconds": seconds, "megabytes": megabytes}
+    header = {"run": code_digest(), "tokenizer": tokenizer, "times": times, "options": dict(options or {}), "limits": [seconds, megabytes]}
     records = _earlier(out, header)
     todo = [case for case in cases if case.id not in records]
     splits = {case.id: case.split for case in cases}
     out.parent.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console or Console(stderr=True), disable=console is None)
-    guard = Guard(partial(Judge, tokenizer, times=times), workers=min(workers, len(todo)), seconds=seconds, megabytes=megabytes)
+    judge = partial(Judge, tokenizer, times=times, options=options, remotes=remotes)
+    guard = Guard(judge, workers=min(workers, len(todo)), seconds=seconds, megabytes=megabytes)
     with out.open("w", encoding="utf-8") as lines, progress:
         for row in [header, *records.values()]:
             lines.write(json.dumps(row) + "\n")
@@ -143,6 +151,8 @@ def bench(
                 out / f"verdicts-{name}.jsonl",
                 tokenizer=tokenizer if timed else None,
                 times=timed,
+                options=OPTIONS[name],
+                remotes=suite_remotes(data) if name == "official" else None,
                 workers=workers,
                 seconds=seconds,
                 megabytes=megabytes,
