@@ -19,12 +19,10 @@ _LINES = CharSet.of("\n\r\u2028\u2029")
 _DIGIT = CharSet([(0x30, 0x39)])
 _WORD = CharSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _FOLDED_WORD = _WORD | CharSet.of("\u017f\u212a")
+_SPACE = CharSet.of("\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | CharSet([(0x2000, 0x200A)])
 _SIMPLE = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _GROUP = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|(\((?!\?)|\(\?<(?![=!]))", re.DOTALL)
 
-
-def _space() -> CharSet:
-    return property_set("Zs") | CharSet.of("\t\n\v\f\r\u2028\u2029\ufeff")
 
 
 class EcmaParser(Parser):
@@ -36,7 +34,7 @@ class EcmaParser(Parser):
         return _DIGIT
 
     def space(self) -> CharSet:
-        return _space()
+        return _SPACE
 
     def word(self) -> CharSet:
         return _FOLDED_WORD if self.flags.i else _WORD

@@ -115,20 +115,17 @@ def _open(node: Node, search: bool) -> Node:
     return ast.sequence([*front, *items, *back])
 
 
-def _left_sets(node: Node, found: dict[CharSet, None]) -> bool:
-    """Collects the sets that left contexts are asked about; returns whether there is any assertion about the left."""
+def _left_sets(node: Node, found: dict[CharSet, None]) -> None:
+    """Collects the sets of characters that assertions about the left ask for."""
     if isinstance(node, (ast.Sequence, ast.Union_)):
-        return any(_left_sets(item, found) for item in node.items)
-    if isinstance(node, (ast.Repeat, ast.Look, ast.Atomic)):
-        return _left_sets(node.body, found)
-    if isinstance(node, ast.LineEdge):
-        if node.start:
-            found[node.newlines] = None
-        return node.start
-    if isinstance(node, ast.Boundary):
+        for item in node.items:
+            _left_sets(item, found)
+    elif isinstance(node, (ast.Repeat, ast.Look, ast.Atomic)):
+        _left_sets(node.body, found)
+    elif isinstance(node, ast.LineEdge) and node.start:
+        found[node.newlines] = None
+    elif isinstance(node, ast.Boundary):
         found[node.word] = None
-        return True
-    return node == ast.START
 
 
 @dataclass(frozen=True, slots=True)
