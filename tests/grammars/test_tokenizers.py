@@ -360,6 +360,7 @@ def test_unreadable_tokenizers_are_refused() -> None:
         Vocabulary.from_tokenizer(object(), eos_token_ids=[0])
 
 
+@pytest.mark.slow
 def test_mistral_common_backend(tekken_tokenizer: Any, tekken_vocab: Vocabulary) -> None:
     from transformers.tokenization_mistral_common import MistralCommonBackend
 
