@@ -9,15 +9,16 @@ language whose *longest* match in any input is exactly what the backtracking mat
 
 :func:`terminal_expr` gives that language as an expression (lazily, as a leaf of the pool), or the plain language of
 the pattern where both are the same. Lookbehind and lookahead work inside the match; a pattern whose match would
-depend on the text in front of it or after it is refused.
+depend on the text in front of it is refused. A negative lookahead (or ``\b``) at the very end is taken apart: the
+match without it, and the texts that it forbids, which the caller has to keep from occurring.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import re._constants as _op  # the parser that ``re`` itself (and Lark) uses
-import re._parser as _parser
+import re._constants as _op  # type: ignore[import-not-found]  # the parser that ``re`` itself (and Lark) uses
+import re._parser as _parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,13 +30,36 @@ from ..regex.charset import ANY, EMPTY, CharSet, fold_closure, scan
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["terminal_expr"]
+__all__ = ["Match", "terminal_expr", "terminal_match"]
 
+_PAST_END = "a lookahead (or \\b) past the end of the match is not supported in a terminal"
 _EXPLORED = 4000  # states that are looked at when a pattern is compiled
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a pattern matches.
+
+    Attributes:
+        expr: the texts.
+        blocked: texts that begin with one of ``expr`` which, followed by the rest, would *not* match, because of a
+            negative lookahead at the pattern's end (the empty language: there is no such lookahead).
+    """
+
+    expr: int
+    blocked: int
+
+
 def terminal_expr(pool: Pool, pattern: str, *, first_match: bool = True) -> int:
-    """The expression of a Python pattern without anchors, matched from some position on.
+    """:func:`terminal_match` for patterns that do not look past their end; others are refused."""
+    match = terminal_match(pool, pattern, first_match=first_match)
+    if match.blocked != pool.EMPTY:
+        raise RegexError(_PAST_END, pattern, 0)
+    return match.expr
+
+
+def terminal_match(pool: Pool, pattern: str, *, first_match: bool = True) -> Match:
+    """The language of a Python pattern without anchors, matched from some position on.
 
     Args:
         pool: where the expression is made.
@@ -51,10 +75,18 @@ def terminal_expr(pool: Pool, pattern: str, *, first_match: bool = True) -> int:
         raise RegexError(e.msg, pattern, e.pos or 0) from None
     tree = _Converter(pool, pattern).pattern(parsed, parsed.state.flags)
     program = _Program(pool, pattern, tree, first_match)
-    if program.looks:
-        return program.explored()
-    plain = _language(pool, tree)
-    return plain if not first_match or plain == pool.EMPTY or program.same_as(plain) else program.expr()
+    if not program.looks:
+        plain = _language(pool, tree)
+        return Match(plain if not first_match or plain == pool.EMPTY or program.same_as(plain) else program.expr(), pool.EMPTY)
+    expr = program.explored()
+    if not program.trailing:
+        return Match(expr, pool.EMPTY)
+    blocked = _Program(pool, pattern, tree, first_match, blocking=True).explored()
+    if pool.is_empty(pool.minus(blocked, expr)):
+        return Match(expr, pool.EMPTY)  # what is forbidden goes on to a longer match, as in \\w+\\b
+    if not pool.is_empty(pool.both(expr, pool.cat(expr, pool.nonnull(pool.anything)))):
+        raise RegexError(_PAST_END, pattern, 0)  # the matcher would fall back to a shorter match
+    return Match(expr, blocked)
 
 
 # ---------------------------------------------------------------- trees
@@ -209,17 +241,20 @@ def _language(pool: Pool, node: _Node) -> int:
 # ---------------------------------------------------------------- threads
 Watches = tuple[tuple[bool, int], ...]  # lookaheads under way: (negated, expression of what they still look for)
 Thread = tuple[int, int, Watches]  # rest of the current character, continuation, lookaheads
-_MATCH = 0
+_MATCH, _BLOCKED = 0, 1
 
 
 class _Program:
     """The threads of one pattern.
 
-    Continuations are named by a digest of what they say, so that equal patterns have equal leaves; 0 is the match.
+    Continuations are named by a digest of what they say, so that equal patterns have equal leaves; two have names of their
+    own, the match and, where ``blocking`` is set, the end of a text that a lookahead behind the match forbids. (Then
+    those texts are the language, not the matches.)
     """
 
-    def __init__(self, pool: Pool, pattern: str, tree: _Node, ordered: bool) -> None:
-        self.pool, self.source, self.ordered = pool, pattern, ordered
+    def __init__(self, pool: Pool, pattern: str, tree: _Node, ordered: bool, blocking: bool = False) -> None:
+        self.pool, self.source, self.ordered, self.blocking = pool, pattern, ordered, blocking
+        self.trailing = False
         self.lazy, self.looks = _has_lazy(tree), _has_look(tree)
         self.steps: dict[int, tuple[_Node, int, int | None, int]] = {}
         self._ids: dict[tuple[_Node, int, int | None, int], int] = {}
@@ -252,31 +287,38 @@ class _Program:
     def start(self) -> _State:
         behinds = tuple(self.pool.cat(self.pool.anything, look.expr) for look in self.behinds)
         threads: dict[Thread, None] = {}
-        accept = self.follow(self.first, (), behinds, 0, threads)
+        accept, _ = self.follow(self.first, (), behinds, 0, threads)
         return _State(self, tuple(threads), behinds, 0, accept)
 
     # ------------------------------------------------------------ moves
-    def follow(self, first: int, watches: Watches, behinds: tuple[int, ...], depth: int, out: dict[Thread, None]) -> bool:
-        """Appends the threads that come out of a continuation, best first; ``True`` if it matches (what is behind that is cut)."""
+    def follow(self, first: int, watches: Watches, behinds: tuple[int, ...], depth: int, out: dict[Thread, None]) -> tuple[bool, bool]:
+        """Appends the threads that come out of a continuation, best first.
+
+        Returns whether a match is among them, and whether what comes after it is cut off.
+        """
         todo: list[tuple[int, Watches]] = [(first, watches)]
         seen: set[tuple[int, Watches]] = set()
-        matched = False
+        accept = conditional = False
         while todo:
             entry = todo.pop()
             if entry in seen:
                 continue
             seen.add(entry)
             at, watches = entry
+            if at == _BLOCKED:
+                return True, False
             if at == _MATCH:
-                if watches:
-                    raise RegexError("a lookahead (or \\b) past the end of the match is not supported in a terminal", self.source, 0)
-                matched = True
-                if self.ordered:
-                    return True
+                accept = not self.blocking
+                if self.ordered and not watches and not conditional:
+                    return accept, True
+                self.forbid(watches, conditional, out)
+                conditional |= bool(watches)
                 continue
             node, lo, hi, after = self.steps[at]
             if isinstance(node, _Chars):
                 if node.expr != self.pool.EMPTY:
+                    if conditional:
+                        raise RegexError(_PAST_END, self.source, 0)
                     out[node.expr, after, watches] = None
             elif isinstance(node, _Cat):
                 for item in reversed(node.items):
@@ -290,7 +332,18 @@ class _Program:
                 kept = self.look(node, watches, behinds, depth)
                 if kept is not None:
                     todo.append((after, kept))
-        return matched
+        return accept, conditional
+
+    def forbid(self, watches: Watches, again: bool, out: dict[Thread, None]) -> None:
+        """A match on condition that no lookahead under way finds its text.
+
+        There must be no worse thread: the matcher would turn to it where the condition fails.
+        """
+        if again or not all(negated for negated, _ in watches):
+            raise RegexError(_PAST_END, self.source, 0)
+        self.trailing |= bool(watches)
+        if self.blocking:
+            out.update(dict.fromkeys((expr, _BLOCKED, ()) for _, expr in watches))
 
     def repetition(self, node: _Rep, lo: int, hi: int | None, after: int) -> list[int]:
         """The ways to go on with a repetition, best first."""
@@ -332,18 +385,23 @@ class _Program:
         behinds = tuple(pool.derivative(expr, byte) for expr in state.behinds)
         depth = min(self.depth, state.depth + (byte & 0xC0 != 0x80))
         threads: dict[Thread, None] = {}
-        accept = False
+        accept = conditional = False
         for expr, after, watches in state.threads:
             rest = pool.derivative(expr, byte)
             kept = self.watch(watches, byte) if rest != pool.EMPTY else None
             if kept is None:
                 continue
+            if conditional and after != _BLOCKED:
+                raise RegexError(_PAST_END, self.source, 0)
             if not pool.nullable(rest):
                 threads[rest, after, kept] = None
-            elif self.follow(after, kept, behinds, depth, threads):
-                accept = True
-                if self.ordered:
-                    break
+                continue
+            before, self.trailing = self.trailing, False
+            accepts, cut = self.follow(after, kept, behinds, depth, threads)
+            conditional, self.trailing = conditional or self.trailing, before or self.trailing
+            accept |= accepts
+            if cut and not conditional:
+                break
         return _State(self, tuple(threads), behinds, depth, accept) if threads or accept else None
 
     def moves(self, state: _State) -> list[tuple[int, _State]]:
@@ -431,13 +489,14 @@ class _State:
     def __init__(self, program: _Program, threads: tuple[Thread, ...], behinds: tuple[int, ...], depth: int, accept: bool) -> None:
         self.program, self.threads, self.depth, self.nullable = program, threads, depth, accept
         self.behinds = behinds if threads else ()
-        self._hash = hash((program.source, program.ordered, threads, self.behinds, accept))
+        self._hash = hash((program.source, threads, self.behinds, accept))
 
     def __hash__(self) -> int:
         return self._hash
 
     def _key(self) -> tuple[object, ...]:
-        return self.program.source, self.program.ordered, self.threads, self.behinds, self.depth, self.nullable
+        program = self.program
+        return program.source, program.ordered, program.blocking, self.threads, self.behinds, self.depth, self.nullable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _State) and self._key() == other._key()

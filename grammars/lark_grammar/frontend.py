@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ..constraint import Constraint
 from ..errors import ConstraintError, GrammarError, RegexError
 from ..rules import NOTHING, Node, Part, Rule, Skip, StaticRule, Terminal, finish, lexeme, repeat, sequence, union
-from .backtracking import terminal_expr
+from .backtracking import Match, terminal_match
 from .loader import ImportPath, Loaded, Source, Symbol, TerminalPattern, load
-from .precedence import Occurrence, neighbours, ranks, shadowed
+from .precedence import Occurrence, begun_with, neighbours, ranks, shadowed
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
@@ -113,22 +113,28 @@ class Lark(Constraint):
             raise self._source.error(f"the pattern supplied for {name} matches the empty string", self._source.find(name))
         return TerminalPattern(name, pattern, None, frozenset(), 0, made.min_width, made.max_width, len(pattern), f"/{pattern}/")
 
-    def _expr(self, pool: Pool, terminal: TerminalPattern) -> int:
-        if terminal.text is not None and not terminal.flags and "i" not in self.flags:
-            return pool.literal(terminal.text.encode())
+    def _match(self, pool: Pool, terminal: TerminalPattern) -> Match:
+        if terminal.text is not None and not terminal.flags:
+            return Match(pool.literal(terminal.text.encode()), pool.EMPTY)
         try:
-            return terminal_expr(pool, terminal.regexp, first_match=self.lexing == "greedy")
+            match = terminal_match(pool, terminal.regexp, first_match=self.lexing == "greedy")
         except RegexError as e:
             at = f" (at position {e.position} of its pattern)" if e.position else ""
-            message = f"the terminal {terminal.name}, {terminal.raw or '/' + terminal.regexp + '/'}, cannot be used: {e.reason}{at}"
-            raise self._source.error(message, self._source.terminal(terminal)) from None
+            raise self._refused(terminal, e.reason + at) from None
+        if match.blocked != pool.EMPTY and self.lexing == "any":
+            raise self._refused(terminal, "a lookahead (or \\b) at its end needs greedy lexing")
+        return match
+
+    def _refused(self, terminal: TerminalPattern, reason: str) -> GrammarError:
+        shown = terminal.raw or f"/{terminal.regexp}/"
+        return self._source.error(f"the terminal {terminal.name}, {shown}, cannot be used: {reason}", self._source.terminal(terminal))
 
     def _collisions(self) -> list[str]:
         from ..regex.expr import Pool
 
         pool = Pool()
         patterns = [t for t in self._patterns.values() if t.text is None]
-        exprs = {t.name: self._expr(pool, t) for t in patterns}
+        exprs = {t.name: self._match(pool, t).expr for t in patterns}
         out = []
         for i, a in enumerate(patterns):
             for b in patterns[i + 1 :]:
@@ -153,12 +159,14 @@ class _Lowering:
         self.loaded: Loaded = front._loaded
         self.greedy = front.lexing == "greedy"
         patterns = list(front._patterns.values())
-        self.exprs = {t.name: front._expr(pool, t) for t in patterns}
+        self.matches = {t.name: front._match(pool, t) for t in patterns}
         self.ranks = ranks(patterns) if self.greedy else {}
-        self.shadows = shadowed(pool, patterns, self.exprs) if self.greedy else {}
-        self.near = neighbours(self.loaded.rules, front.start) if self.shadows else {}
+        self.shadows = shadowed(pool, patterns, self.matches) if self.greedy else {}
+        looking = any(match.blocked != pool.EMPTY for match in self.matches.values())
+        self.near = neighbours(self.loaded.rules, front.start) if self.shadows or looking else {}
         self._terminals: dict[tuple[str, tuple[str, ...]], Node] = {}
         self._rules: dict[str, Rule] = {}
+        self._looked: set[tuple[str, frozenset[str]]] = set()
 
     def start(self) -> Rule:
         front = self.front
@@ -175,9 +183,10 @@ class _Lowering:
     def skip(self) -> Skip | None:
         terminals = []
         for name in dict.fromkeys(self.loaded.ignore):
-            if name not in self.exprs:
+            if name not in self.matches:
                 raise GrammarError(f"{name} is ignored, so that terminals= must give it as a pattern, not as a constraint")
             earlier = tuple(n for n in self.shadows.get(name, ()) if n in self.loaded.ignore)
+            self.check_lookahead(name, set(self.loaded.ignore))
             symbol = self.terminal(name, earlier).symbol
             if isinstance(symbol, Terminal):
                 terminals.append(symbol)
@@ -187,9 +196,9 @@ class _Lowering:
         """The lexeme of a terminal without the texts that the ``earlier`` ones cut off."""
         node = self._terminals.get((name, earlier))
         if node is None:
-            pool, expr = self.pool, self.exprs[name]
+            pool, expr = self.pool, self.matches[name].expr
             for other in earlier:
-                expr = pool.minus(expr, pool.cat(self.exprs[other], pool.nonnull(pool.anything)))
+                expr = pool.minus(expr, begun_with(pool, self.matches[other]))
             node = lexeme(pool, expr, priority=self.ranks.get(name, 0), group=_GROUP if self.greedy else 0, name=self.shown(name))
             self._terminals[name, earlier] = node
         return node
@@ -205,11 +214,23 @@ class _Lowering:
             return self._rules[name]
         if self.greedy and name in self.loaded.ignore:
             return NOTHING  # the lexer drops it before the parser could see it
-        earlier = self.shadows.get(name, ())
-        if earlier and self.near is not None:
-            near = self.near.get(at, set()) | set(self.loaded.ignore)
-            earlier = [other for other in earlier if other in near]
-        return self.terminal(name, tuple(earlier))
+        ignored = set(self.loaded.ignore)
+        near = None if self.near is None else self.near.get(at, set()) | ignored
+        self.check_lookahead(name, near or ignored)
+        return self.terminal(name, tuple(other for other in self.shadows.get(name, ()) if near is None or other in near))
+
+    def check_lookahead(self, name: str, near: set[str]) -> None:
+        """A negative lookahead at a terminal's end holds by itself where its neighbours match what it forbids: they win, being longer."""
+        pool, blocked = self.pool, self.matches[name].blocked
+        if blocked == pool.EMPTY or (name, frozenset(near)) in self._looked:
+            return
+        self._looked.add((name, frozenset(near)))
+        others = pool.alt(*(self.matches[other].expr for other in near if other != name and other in self.matches))
+        rest = pool.shortest(pool.minus(blocked, others))
+        if rest is not None:
+            text = rest.decode(errors="replace")
+            reason = f"its lookahead (or \\b) forbids {text!r}, which no other terminal takes there"
+            raise self.front._refused(self.front._patterns[name], reason)
 
     def body(self, name: str) -> Node:
         """Direct left recursion (Lark's ``*`` and ``+`` among it) becomes a loop: ``a: b | a c`` is ``b c*``."""

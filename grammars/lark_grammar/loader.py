@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import lark
+import regex
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import Grammar, load_grammar
 
@@ -80,10 +81,10 @@ class Source:
                 rest = self.text[match.end() : match.end() + 200]
                 yield match["name"], match.start(), re.match(r"(\{[^}]*\})?(\.-?\d+)?[ \t]*:", rest) is not None
 
-    def find(self, name: str, *, defined: bool | None = None) -> Place | None:
-        """First place of a name (``defined``: of its definition, or of a use); any place where there is none of that kind."""
+    def find(self, name: str, *, defined: bool | None = None, last: bool = False) -> Place | None:
+        """First (or last) place of a name (``defined``: of its definition, or of a use); any place where there is none of that kind."""
         found = [(offset, is_definition) for n, offset, is_definition in self.names() if n == name]
-        for offset, is_definition in found:
+        for offset, is_definition in reversed(found) if last else found:
             if defined is None or is_definition == defined:
                 return self.place(offset)
         return self.place(found[0][0]) if found else None
@@ -118,7 +119,7 @@ def load(text: str, start: str, import_paths: Sequence[ImportPath]) -> Loaded:
         compiled = Grammar([r for r in grammar.rule_defs if r[2] is not None], grammar.term_defs, grammar.ignore)
         terminals, rules, ignore = compiled.compile([start], set())
         patterns = {t.name: _pattern(t, source) for t in terminals}
-    except (lark.exceptions.LarkError, AssertionError, OSError, ValueError, ImportError, RecursionError, re.error) as e:
+    except (lark.exceptions.LarkError, AssertionError, OSError, ValueError, ImportError, RecursionError, re.error, regex.error) as e:
         if isinstance(e, GrammarError):
             raise
         _translate(e, source)
@@ -135,7 +136,7 @@ def _pattern(terminal: TerminalDef, source: Source) -> TerminalPattern:
     text = pattern.value if isinstance(pattern, PatternStr) else None
     try:
         lo, hi = pattern.min_width, pattern.max_width
-    except (ValueError, re.error):
+    except (ValueError, re.error, regex.error):
         lo, hi = 1, 1  # malformed; what is wrong is said where the pattern is compiled
     found = TerminalPattern(
         terminal.name, pattern.to_regexp(), text, frozenset(pattern.flags), terminal.priority, lo, hi, len(pattern.value), raw
@@ -180,10 +181,11 @@ def _unexpected(error: lark.exceptions.UnexpectedInput) -> tuple[str, Place | No
 
 def _named(message: str, source: Source) -> Place | None:
     """The place of the first name in a message that the text knows; a use rather than a definition where something is undefined."""
-    quoted = re.findall(r"'(\w+)'", message)
+    quoted = re.findall(r"'(\w+)'|used for (\w+)", message)
     plain = re.findall(r"[A-Z_][A-Z_0-9]+|(?<=: )\w+|\w+(?=[,)] )|\w+$", message)
-    for name in [*quoted, *plain]:
-        place = source.find(name, defined=False if "not defined" in message else None)
+    twice = "more than once" in message
+    for name in [*("".join(pair) for pair in quoted), *plain]:
+        place = source.find(name, defined=False if "used" in message else True if twice else None, last=twice)
         if place is not None:
             return place
     return None

@@ -17,12 +17,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from .backtracking import Match
 from .loader import Symbol, TerminalPattern
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["neighbours", "ranks", "scan_order", "shadowed"]
+__all__ = ["begun_with", "neighbours", "ranks", "scan_order", "shadowed"]
 
 _STATES = 4000  # LR(0) states, beyond which every terminal counts as every other's neighbour
 
@@ -54,10 +55,15 @@ def _takes(pattern: re.Pattern[str], text: str) -> bool:
     return match is not None and match.end() == len(text)
 
 
-def shadowed(pool: Pool, terminals: Sequence[TerminalPattern], exprs: Mapping[str, int]) -> dict[str, list[str]]:
+def begun_with(pool: Pool, match: Match) -> int:
+    """Texts that begin with a match of a terminal, and are longer than it."""
+    return pool.minus(pool.cat(match.expr, pool.nonnull(pool.anything)), pool.cat(match.blocked, pool.anything))
+
+
+def shadowed(pool: Pool, terminals: Sequence[TerminalPattern], matches: Mapping[str, Match]) -> dict[str, list[str]]:
     """For each terminal the earlier ones that cut into its longer texts (most grammars have none)."""
+    exprs = {name: match.expr for name, match in matches.items()}
     order = [t for t in scan_order(terminals) if exprs[t.name] != pool.EMPTY]
-    longer = pool.nonnull(pool.anything)
     firsts = {t.name: _first_bytes(pool, exprs[t.name]) for t in order}
     out: dict[str, list[str]] = {}
     for i, later in enumerate(order):
@@ -66,7 +72,7 @@ def shadowed(pool: Pool, terminals: Sequence[TerminalPattern], exprs: Mapping[st
                 continue
             if earlier.text is not None and earlier.priority == later.priority:
                 continue  # it is at least as wide as anything after it
-            begun = pool.both(exprs[later.name], pool.cat(exprs[earlier.name], longer))
+            begun = pool.both(exprs[later.name], begun_with(pool, matches[earlier.name]))
             if not pool.is_empty(pool.minus(begun, exprs[earlier.name])):
                 out.setdefault(later.name, []).append(earlier.name)
     return out
