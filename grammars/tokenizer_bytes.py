@@ -23,12 +23,14 @@ keep their content as bytes, but they never match as text; the same holds for th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
 
 from .errors import VocabularyError
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     V = TypeVar("V", bound=Vocabulary)
 
-__all__ = ["BYTE_OF_CHARACTER", "Continuation", "TokenTable", "describe", "table_of_description", "vocabulary_of"]
+__all__ = ["BYTE_OF_CHARACTER", "Continuation", "Description", "TokenTable", "describe", "table_of_description", "vocabulary_of"]
 
 
 def _byte_level_alphabet() -> dict[str, int]:
@@ -218,12 +220,42 @@ class Continuation:
 
 def _state(component: Any) -> dict[str, Any] | None:
     """A component's part of tokenizer.json, which is what it is pickled as."""
-    return None if component is None else json.loads(component.__getstate__())
+    return None if component is None else json.loads(_dump(component))
 
 
 # ---------------------------------------------------------------- any tokenizer
-def describe(tokenizer: Any) -> tuple[Tokenizer, str] | None:
-    """The ``tokenizers`` object behind a fast tokenizer and its tokenizer.json, or ``None`` for a tokenizer in Python."""
+class Description:
+    """The content of a fast tokenizer: a digest of its tokenizer.json, and the JSON itself when it is needed.
+
+    Writing the JSON out takes a large part of a second, so the digest is kept for as long as the tokenizer
+    lives and its size and small parts stay as they are.
+    """
+
+    _digests: ClassVar[WeakKeyDictionary[Tokenizer, tuple[tuple[Any, ...], str]]] = WeakKeyDictionary()
+
+    def __init__(self, backend: Tokenizer) -> None:
+        self.backend = backend
+        small = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
+        stamp = (backend.get_vocab_size(), backend.get_vocab_size(False), type(backend.model), *map(_dump, small))
+        known = self._digests.get(backend)
+        self._text: str | None = None
+        if known is None or known[0] != stamp:
+            self._text = backend.to_str()
+            known = stamp, hashlib.sha256(self._text.encode("utf-8", "surrogatepass")).hexdigest()
+            self._digests[backend] = known
+        self.digest = known[1]
+
+    def table(self) -> TokenTable:
+        """The token table, read off the JSON."""
+        return table_of_description(json.loads(self._text or self.backend.to_str()))
+
+
+def _dump(component: Any) -> bytes:
+    return b"" if component is None else component.__getstate__()
+
+
+def describe(tokenizer: Any) -> Description | None:
+    """What is behind a fast tokenizer, or ``None`` for a tokenizer that is written, also in part, in Python."""
     from tokenizers import Tokenizer
 
     candidates = (tokenizer, getattr(tokenizer, "backend_tokenizer", None), getattr(tokenizer, "_tokenizer", None))
@@ -231,7 +263,7 @@ def describe(tokenizer: Any) -> tuple[Tokenizer, str] | None:
     if backend is None:
         return None
     try:
-        return backend, backend.to_str()
+        return Description(backend)
     except Exception:  # parts written in Python cannot be serialised; tokenizers raises plain Exception
         return None
 
@@ -252,7 +284,6 @@ def vocabulary_of(cls: type[V], tokenizer: Any, logits_size: int | None, eos_tok
         raise VocabularyError(f"{type(tokenizer).__name__} has no EOS token: give eos_token_ids")
     fast = describe(tokenizer)
     if fast is not None:
-        backend, description = fast
-        return stored(cls, description, eos, logits_size, lambda: table_of_description(json.loads(description)), Continuation(backend))
+        return stored(cls, fast, eos, logits_size)
     table = table_of_python(tokenizer)
     return cls(table.tokens, eos, table.special, encoder_of(tokenizer), logits_size, table.avoid)

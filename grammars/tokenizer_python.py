@@ -22,7 +22,11 @@ _FOREIGN = ("naïve café", "中文 🙂")
 
 
 class PythonEncoder:
-    """``encode`` of a Python tokenizer, without special tokens; the caller checks the result."""
+    """``encode`` of a Python tokenizer, without special tokens; the caller checks the result.
+
+    Where the tokenizer puts a blank in front of text that has none, this is not what the text is, and the caller's own
+    segmentation takes its place.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -45,10 +49,15 @@ class EngineEncoder:
 
 def _engine(tokenizer: Any) -> Any:
     """The tekken or tiktoken engine in (or behind) a tokenizer, or ``None``."""
-    candidates = [tokenizer, *(getattr(tokenizer, name, None) for name in ("tokenizer", "model", "encoder", "enc"))]
-    instruct = getattr(getattr(tokenizer, "tokenizer", None), "instruct_tokenizer", None) or getattr(tokenizer, "instruct_tokenizer", None)
-    candidates.append(getattr(instruct, "tokenizer", None))
-    return next((c for c in candidates if hasattr(c, "id_to_byte_piece") or hasattr(c, "decode_single_token_bytes")), None)
+    return next((c for c in _inside(tokenizer) if hasattr(c, "id_to_byte_piece") or hasattr(c, "decode_single_token_bytes")), None)
+
+
+def _inside(tokenizer: Any) -> list[Any]:
+    """The tokenizer and the objects in which wrappers keep their engine."""
+    found = [tokenizer, *(getattr(tokenizer, name, None) for name in ("tokenizer", "model", "encoder", "enc", "sp_model"))]
+    instruct = getattr(found[1], "instruct_tokenizer", None) or getattr(tokenizer, "instruct_tokenizer", None)
+    inner = getattr(instruct, "tokenizer", None)
+    return [*found, inner, getattr(inner, "_model", None)]
 
 
 def encoder_of(tokenizer: Any) -> Callable[[str], Sequence[int]]:
@@ -64,10 +73,11 @@ def table_of_python(tokenizer: Any) -> TokenTable:
         VocabularyError: none of the known readings fits.
     """
     engine = _engine(tokenizer)
+    pieces = next((c for c in _inside(tokenizer) if hasattr(c, "is_byte") and hasattr(c, "get_piece_size")), None)
     if engine is not None:
         table = _of_tekken(engine) if hasattr(engine, "id_to_byte_piece") else _of_tiktoken(engine)
-    elif hasattr(getattr(tokenizer, "sp_model", None), "is_byte"):
-        table = _of_sentencepiece(tokenizer.sp_model)
+    elif pieces is not None:
+        table = _of_sentencepiece(pieces)
     else:
         return _by_trial(tokenizer)
     _add_added(table, tokenizer)
@@ -81,6 +91,9 @@ def _added(tokenizer: Any) -> dict[int, str]:
         added.update((int(i), str(token)) for i, token in tokenizer.added_tokens_decoder.items())
     for i, token in zip(getattr(tokenizer, "all_special_ids", ()), getattr(tokenizer, "all_special_tokens", ())):
         added.setdefault(int(i), str(token))
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if unknown is not None:
+        added.setdefault(int(unknown), str(tokenizer.unk_token))
     return added
 
 

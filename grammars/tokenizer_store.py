@@ -11,7 +11,6 @@ import hashlib
 import threading
 import weakref
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -19,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .storage import cache_directory, write_atomically
+from .tokenizer_bytes import Continuation
 from .trie import Trie
 
 if TYPE_CHECKING:
-    from .tokenizer_bytes import Continuation, TokenTable
+    from .tokenizer_bytes import Description
     from .vocabulary import Vocabulary
 
     V = TypeVar("V", bound=Vocabulary)
@@ -34,21 +34,19 @@ _live: weakref.WeakValueDictionary[tuple[type, str], Vocabulary] = weakref.WeakV
 _lock = threading.Lock()
 
 
-def stored(
-    cls: type[V], description: str, eos: list[int], logits_size: int | None, table: Callable[[], TokenTable], encode: Continuation
-) -> V:
+def stored(cls: type[V], description: Description, eos: list[int], logits_size: int | None) -> V:
     """The vocabulary of this tokenizer: the one that is alive in the process, or from disk, or built (and then kept on disk)."""
-    header = f"{_FORMAT} {eos} {logits_size}\n"
-    key = hashlib.sha256(header.encode() + description.encode("utf-8", "surrogatepass")).hexdigest()
+    key = hashlib.sha256(f"{_FORMAT} {eos} {logits_size} {description.digest}".encode()).hexdigest()
     with _lock:
         live = _live.get((cls, key))
         if isinstance(live, cls):
             return live
         directory = cache_directory("vocabulary")
         path = directory / f"{key}.npz" if directory else None
+        encode = Continuation(description.backend)
         vocabulary = _load(cls, path, eos, logits_size, encode) if path else None
         if vocabulary is None:
-            made = table()
+            made = description.table()
             vocabulary = cls(made.tokens, eos, made.special, encode, logits_size, made.avoid)
             if path:
                 _save(vocabulary, path)

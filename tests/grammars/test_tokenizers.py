@@ -258,6 +258,8 @@ def test_store_shares_what_is_alive(store: Path) -> None:
     assert Vocabulary.from_tokenizer(tokenizer, eos_token_ids=[1]) is not first
     tokenizer.add_tokens(["new"])
     assert Vocabulary.from_tokenizer(tokenizer).size == first.size + 1
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    assert Vocabulary.from_tokenizer(tokenizer) is not first
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 no archive", None])
