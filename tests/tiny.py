@@ -9,6 +9,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 __all__ = ["gpt2", "llama"]
 
+torch.set_num_threads(1)  # for weights this small more threads only wait for each other
+
 
 def gpt2(width: int, seed: int = 0, scale: float = 1.0, positions: int = 256) -> Any:
     """A GPT-2 with ``width`` logits; a bigger ``scale`` gives more peaked distributions."""
