@@ -125,7 +125,6 @@ _PLAIN: tuple[tuple[str, str, Callable[[Any], str | None]], ...] = (
     ("format", "", _string),
     ("minItems", "", _count),
     ("maxItems", "", _count),
-    ("uniqueItems", "", _boolean),
     ("minProperties", "", _count),
     ("maxProperties", "", _count),
     ("required", "", _strings),
@@ -143,6 +142,7 @@ def _draft(draft: str) -> Mapping[str, Keyword]:
     def add(name: str, where: str, problem: Callable[[Any], str | None], refused: str = "") -> None:
         table[name] = Keyword(name, where, problem, refused)
 
+    add("uniqueItems", "", _boolean, "elements that were already used are not tracked")
     for name in ("exclusiveMinimum", "exclusiveMaximum"):
         add(name, "", _boolean if at == 0 else _number)
     if at >= 1:

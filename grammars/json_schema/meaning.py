@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
-from .normal import ANYTHING, NOTHING, ArrayRecord, Clause, Event, Goal, KeySet, Lang, Name, Normal, ObjectRecord, Rest, conjunction
+from .normal import ANYTHING, NOTHING, ArrayRecord, Clause, Event, Goal, KeySet, Lang, Name, Normal, ObjectRecord, Rest, conjunction, opposites
 from .references import Documents, Node
 from .scalars import (
     NUMBER_KEYWORDS,
     STRING_KEYWORDS,
     Scalars,
+    Texts,
     all_numbers,
     both_numbers,
     either_numbers,
@@ -56,12 +58,13 @@ class Meaning:
         self.documents, self.scalars, self.limits, self.keep_order = documents, scalars, limits, keep_order
         self.pool = scalars.pool
         both = frozenset({False, True})
-        self.everything = Normal(True, both, all_numbers(), scalars.any_text, (ArrayRecord(),), (ObjectRecord(),))
-        self.nothing = Normal(False, frozenset(), (), self.pool.EMPTY, (), ())
+        self.everything = Normal(True, both, all_numbers(), scalars.all_texts, (ArrayRecord(),), (ObjectRecord(),))
+        self.nothing = Normal(False, frozenset(), (), scalars.no_texts, (), ())
         self._goals: dict[Goal, Normal] = {}
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
         self._alive: dict[Hashable, bool] = {}
+        self._simple: dict[Any, Any] = {}
         self._open: dict[Hashable, int] = {}
         self._lowest = math.inf
         self._object_plans: dict[ObjectRecord, ObjectPlan] = {}
@@ -126,7 +129,7 @@ class Meaning:
             a.null and b.null,
             a.booleans & b.booleans,
             both_numbers(a.numbers, b.numbers),
-            self.scalars.both(a.string, b.string),
+            self.scalars.both(a.texts, b.texts),
             self._product(a.arrays, b.arrays),
             self._product(a.objects, b.objects),
         )
@@ -141,7 +144,7 @@ class Meaning:
             any(p.null for p in parts),
             frozenset[bool]().union(*(p.booleans for p in parts)),
             either_numbers(p.numbers for p in parts),
-            self.scalars.either([p.string for p in parts]),
+            self.scalars.either([p.texts for p in parts]),
             self._sum([r for p in parts for r in p.arrays], ArrayRecord()),
             self._sum([r for p in parts for r in p.objects], ObjectRecord()),
         )
@@ -160,16 +163,35 @@ class Meaning:
             not a.null,
             self.everything.booleans - a.booleans,
             other_numbers(a.numbers),
-            self.scalars.without(a.string),
+            self.scalars.without(a.texts),
             arrays,
             objects,
         )
 
     def _product(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-        found = dict.fromkeys(x.both(y) for x in a for y in b)
+        found = dict.fromkeys(self._simplified(x.both(y)) for x in a for y in b)
+        found.pop(None, None)
         if len(found) > 1:  # what is empty may multiply, so it goes at once where that can be told
-            return tuple(self._bounded([record for record in found if self._perhaps(record)]))
+            return tuple(self._bounded([record for record in found if self._perhaps(partial(self.alive_record, record))]))
         return tuple(found)
+
+    def _simplified(self, record: Any) -> Any:
+        """The record with what its clauses leave open reduced; ``None`` where a clause cannot be met."""
+        from .simplify import simplified
+
+        if not record.clauses:
+            return record
+        if record not in self._simple:
+            self._simple[record] = simplified(self, record)
+        return self._simple[record]
+
+    def never(self, goal: Goal) -> bool:
+        """Whether ``goal`` certainly has no instance, as far as that can be told now."""
+        return goal == NOTHING or (bool(goal) and not self._perhaps(partial(self.alive, goal)))
+
+    def always(self, goal: Goal, other: Goal) -> bool:
+        """Whether every value of ``goal`` certainly satisfies ``other``, as far as that can be told now."""
+        return other <= goal or all(self.never(conjunction(goal, g)) for g in opposites(other - goal))
 
     def _sum(self, records: Sequence[Any], full: Any) -> tuple[Any, ...]:
         found = dict.fromkeys(records)
@@ -180,19 +202,22 @@ class Meaning:
             raise LimitError("schema_size", self.limits.schema_size, "(alternatives of one type in a schema's normal form)")
         return records
 
-    def _perhaps(self, record: ArrayRecord | ObjectRecord) -> bool:
-        """Whether a record may have an instance; where that depends on what is being made now, yes."""
+    def _perhaps(self, question: Callable[[], bool]) -> bool:
+        """Whether something has an instance, as far as that can be told now.
+
+        The answer decides what goes into a normal form for good, so where it depends on what is being made or asked, it is yes.
+        """
+        outer, self._lowest = self._lowest, math.inf
         try:
-            return self.alive_record(record)
+            return question() or self._lowest < math.inf
         except _Unsettled:
             return True
+        finally:
+            self._lowest = outer
 
     def _overlap(self, a: Normal, b: Normal) -> bool:
         """Whether two sets may have a value in common."""
-        try:
-            return self._alive_normal(self.both(a, b))
-        except _Unsettled:
-            return True
+        return self._perhaps(lambda: self._alive_normal(self.both(a, b)))
 
     # ------------------------------------------------------------ nodes
     def _node(self, node: Node) -> Normal:
@@ -222,8 +247,8 @@ class Meaning:
                 raise SchemaError(str(e), node.pointer, next(iter(numeric))) from None
             plain = replace(plain, numbers=tuple(s for s in (part.intersect(bounds) for part in plain.numbers) if not s.is_empty()))
         texts = {k: schema[k] for k in keywords if k in STRING_KEYWORDS}
-        if texts and plain.string != self.pool.EMPTY:
-            plain = replace(plain, string=self.scalars.text(texts, node.draft, node.pointer))
+        if texts and plain.texts != self.scalars.no_texts:
+            plain = replace(plain, texts=self.scalars.text(texts, node.draft, node.pointer))
         if plain.arrays and not _ARRAY_KEYWORDS.isdisjoint(keywords):
             plain = replace(plain, arrays=(self._array(node, keywords),))
         yield plain
@@ -244,7 +269,7 @@ class Meaning:
             "null" in names,
             full.booleans if "boolean" in names else empty.booleans,
             numbers,
-            full.string if "string" in names else empty.string,
+            full.texts if "string" in names else empty.texts,
             full.arrays if "array" in names else (),
             full.objects if "object" in names else (),
         )
@@ -349,9 +374,14 @@ class Meaning:
             keys = Rest(frozenset(properties), tuple(dict.fromkeys(patterns)))
             others.append((keys, self.goal(node, schema["additionalProperties"], "additionalProperties")))
         if "propertyNames" in schema:
-            allowed = self._child(node, "propertyNames").string
-            if allowed != self.scalars.any_text:
-                others.append((Lang(self.scalars.without(allowed)), NOTHING))
+            allowed = self._child(node, "propertyNames").texts
+            banned = self.scalars.without(allowed)
+            if banned.only is not None:
+                names.update(dict.fromkeys(sorted(banned.only), NOTHING))
+            elif allowed.only is not None:
+                others.append((Rest(allowed.only, ()), NOTHING))
+            else:
+                others.append((Lang(self.scalars.expression(banned)), NOTHING))
         clauses: tuple[Clause, ...] = ()
         for name, needed in schema.get("dependentRequired", {}).items():
             clauses += _needs(name, needed)
@@ -382,7 +412,7 @@ class Meaning:
             any(v is None for v in values),
             frozenset(v for v in values if isinstance(v, bool)),
             points(numbers),
-            self.scalars.text_set([v for v in values if isinstance(v, str)]),
+            Texts(only=frozenset(v for v in values if isinstance(v, str))),
             tuple(dict.fromkeys(arrays)),
             tuple(dict.fromkeys(objects)),
         )
@@ -428,6 +458,10 @@ class Meaning:
             return False
         return self.settle(("goal", goal), lambda: self._alive_normal(self.normal(goal)), fixpoint=True)
 
+    def implies(self, goal: Goal, other: Goal) -> bool:
+        """Whether every value of ``goal`` satisfies ``other``."""
+        return other <= goal or not any(self.alive(conjunction(goal, g)) for g in opposites(other - goal))
+
     def alive_record(self, record: ArrayRecord | ObjectRecord) -> bool:
         """Whether some array or object is in ``record``."""
         if isinstance(record, ArrayRecord):
@@ -464,7 +498,7 @@ class Meaning:
     def _alive_normal(self, normal: Normal) -> bool:
         if normal.null or normal.booleans:
             return True
-        if normal.numbers or not self.pool.is_empty(normal.string):
+        if normal.numbers or not self.scalars.is_empty(normal.texts):
             return True
         return any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))
 

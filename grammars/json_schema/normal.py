@@ -1,7 +1,7 @@
 """The normal form of a schema: a union of records, one JSON type each, closed under *and*, *or* and *not*.
 
 A :class:`Normal` says for every JSON type which values are in: null and the booleans as sets, numbers as unions of exact
-number sets, strings as a regular language (an expression of a :class:`~grammars.regex.expr.Pool` over every spelling that JSON
+number sets, strings as finite sets or regular languages (an expression of a :class:`~grammars.regex.expr.Pool` over every spelling that JSON
 allows, so that complement and intersection of languages are complement and intersection of sets of values), arrays and objects as tuples of records. Several records of a type are alternatives and may overlap.
 
 The schemas of elements and members stay **lazy**: a :data:`Goal` is a conjunction of literals, each the
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from .scalars import Numbers
+from .scalars import Numbers, Texts
 
 __all__ = ["ANYTHING", "NOTHING", "ArrayRecord", "Clause", "Event", "Goal", "KeySet", "Lang", "Name", "ObjectRecord", "Rest", "conjunction", "opposites"]
 
@@ -151,7 +151,7 @@ class ObjectRecord:
             events.append(Event("fewer", lo=self.least))
         if self.most is not None:
             events.append(Event("more", lo=self.most))
-        records = [_of_clause(events)] if events else []
+        records = [of_clause(events)] if events else []
         for clause in self.clauses:
             records.append(_conjoin([_unmet(event) for event in clause]))
         return records
@@ -160,7 +160,7 @@ class ObjectRecord:
 _ANY_OBJECT = ObjectRecord()
 
 
-def _of_clause(events: Sequence[Event]) -> ObjectRecord:
+def of_clause(events: Sequence[Event]) -> ObjectRecord:
     """The record of one clause; a single event that is a plain requirement becomes one."""
     if len(events) == 1:
         event = events[0]
@@ -290,13 +290,13 @@ class Normal:
         null: whether null is in.
         booleans: which booleans are.
         numbers: a union of number sets, none empty.
-        string: expression of the strings' spellings, quotes excluded.
+        texts: a set of strings.
         arrays, objects: alternatives.
     """
 
     null: bool
     booleans: frozenset[bool]
     numbers: Numbers
-    string: int
+    texts: Texts
     arrays: tuple[ArrayRecord, ...]
     objects: tuple[ObjectRecord, ...]

@@ -8,6 +8,7 @@ state is entered from which the object cannot be completed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from functools import cached_property
 from itertools import product
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
 
-_STEPS = 100_000
+_STEPS = 20_000
 
 
 class Where(NamedTuple):
@@ -150,13 +151,19 @@ class ObjectPlan:
     def _cell_goal(self, inside: frozenset[int]) -> Goal:
         return conjunction(*(goal for keys, goal in self.record.others if self._holds_cell(keys, inside)), ANYTHING)
 
-    def _events_of(self, key: str | Cell) -> list[tuple[int, list[Goal]]]:
-        """Clauses that a member with this key may satisfy: pairs of a clause's bit and what the value must satisfy for it."""
+    def _events_of(self, key: str | Cell, goal: Goal) -> list[tuple[int, list[Goal]]]:
+        """Clauses that a member with this key (and ``goal``) may satisfy: a clause's bit and what the value must satisfy for it.
+
+        Without a choice (one goal, :data:`ANYTHING`) where the member satisfies the clause whatever its value is.
+        """
         found = self._events.get(key)
         if found is None:
             found = []
             for i, clause in enumerate(self.clauses):
                 goals = [e.goal for e in clause if e.kind == "has" and e.keys is not None and self._in(e.keys, key)]
+                if any(self.meaning.implies(goal, g) for g in goals):
+                    goals = [ANYTHING]
+                goals = [g for g in goals if self.meaning.alive(conjunction(goal, g))]
                 if goals:
                     found.append((1 << i, goals))
             self._events[key] = found
@@ -223,20 +230,21 @@ class ObjectPlan:
                 for name in self._next_names(where):
                     goal = self.goal(name)
                     if goal != NOTHING:
-                        found += self._variants(where, name, self.scalars.name(name), goal, self._events_of(name) if where.open else [])
+                        found += self._variants(where, name, self.scalars.name(name), goal, self._events_of(name, goal) if where.open else [])
                 for cell in self.cells:
-                    found += self._variants(where, None, cell.expr, cell.goal, self._events_of(cell) if where.open else [])
+                    found += self._variants(where, None, cell.expr, cell.goal, self._events_of(cell, cell.goal) if where.open else [])
             self._members[where] = found
         return found
 
     def _variants(self, where: Where, name: str | None, expr: int, goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Member]:
         """The member's value may, or may not, satisfy each open clause that it is relevant to."""
-        events = [(bit, goals) for bit, goals in events if where.open & bit]
         sure = 0
+        doubtful: list[list[tuple[int, Goal]]] = []
         for bit, goals in events:
-            if any(g <= goal for g in goals):
+            if where.open & bit and goals == [ANYTHING]:
                 sure |= bit
-        doubtful: list[list[tuple[int, Goal]]] = [[(0, ANYTHING), *((bit, g) for g in goals)] for bit, goals in events if not bit & sure]
+            elif where.open & bit:
+                doubtful.append([(0, ANYTHING), *((bit, g) for g in goals)])
         seen: set[tuple[Goal, Where]] = set()
         for choice in product(*doubtful):
             value = conjunction(goal, *(g for _, g in choice))
@@ -282,12 +290,24 @@ class ObjectPlan:
         """Whether the object can be completed from here (its required members' schemas being satisfiable)."""
         return self.plain or self.meaning.settle(("members", id(self), where), lambda: _Completion(self, where).possible())
 
+    def may_have(self, event: Event) -> bool:
+        """Whether a ``has`` event may happen in some object of the record, as far as that can be told now."""
+        assert event.keys is not None
+        never = self.meaning.never
+        if any(self._holds(event.keys, n) and not never(conjunction(self.goal(n), event.goal)) for n in self._mentioned()):
+            return True
+        return any(self._holds_cell(event.keys, c.patterns) and not never(conjunction(c.goal, event.goal)) for c in self.cells)
+
+    def _doubtful(self, goal: Goal, event: Goal) -> bool:
+        """Whether a value of ``goal`` may, and may not, satisfy ``event``."""
+        return self.meaning.alive(conjunction(goal, event)) and not self.meaning.implies(goal, event)
+
     def goals(self) -> Iterator[Goal]:
         """What the values of members may have to satisfy, in any state."""
         for name in self._mentioned():
-            yield from _combinations(self.goal(name), self._events_of(name))
+            yield from _combinations(self.goal(name), self._events_of(name, self.goal(name)))
         for cell in self.cells:
-            yield from _combinations(cell.goal, self._events_of(cell))
+            yield from _combinations(cell.goal, self._events_of(cell, cell.goal))
 
     # ------------------------------------------------------------ repeated keys
     def refuse_if_fooled(self, pointer: str) -> None:
@@ -304,14 +324,19 @@ class ObjectPlan:
             raise SchemaError("minProperties above 1 that undeclared keys can fill is not supported: they are not told apart", pointer, "minProperties")
         for clause in self.clauses:
             for event in clause:
-                if event.kind == "has" and any(self._holds_cell(event.keys, cell.patterns) and not event.goal <= cell.goal for cell in cells if event.keys):
+                if event.kind == "has" and any(
+                    event.keys is not None and self._holds_cell(event.keys, cell.patterns) and self._doubtful(cell.goal, event.goal) for cell in cells
+                ):
                     message = "a negation asks that some undeclared member has (or lacks) a certain value; a repeated key could feign it, so it is not supported"
                     raise SchemaError(message, pointer, "not")
 
 
 def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Goal]:
     """``goal`` with every choice of events."""
-    for choice in product(*([ANYTHING, *goals] for _, goals in events)):
+    doubtful = [[ANYTHING, *goals] for _, goals in events if goals != [ANYTHING]]
+    if math.prod(map(len, doubtful)) > _STEPS:
+        raise LimitError("schema_size", _STEPS, "(negated schemas that bear on one member)")
+    for choice in product(*doubtful):
         yield conjunction(goal, *choice, ANYTHING)
 
 

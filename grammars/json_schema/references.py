@@ -96,6 +96,7 @@ class Documents:
         self.nodes: list[Node] = []
         self._by_place: dict[int, Node] = {}
         self._values: dict[str, Node] = {}
+        self._false: Node | None = None
         self._targets: dict[tuple[int, str], Node] = {}
         self._kept: list[Any] = []  # places are known by the identity of their contents, which must therefore live
         self._new(True, "", draft, None)
@@ -133,10 +134,9 @@ class Documents:
 
     def false(self, pointer: str) -> Node:
         """The schema ``false``."""
-        node = self._values.get("false")
-        if node is None:
-            node = self._values["false"] = self._new(False, pointer, NEWEST, None)
-        return node
+        if self._false is None:
+            self._false = self._new(False, pointer, NEWEST, None)
+        return self._false
 
     def child(self, node: Node, schema: Any, *path: str | int) -> Node:
         """A subschema of ``node``; ``path``: the reference tokens that lead to it."""

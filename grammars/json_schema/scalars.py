@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import strings
@@ -19,7 +20,7 @@ from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Numbers", "Scalars"]
+__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Numbers", "Scalars", "Texts"]
 
 NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format"})
@@ -91,6 +92,21 @@ def _outside(s: NumberSet) -> Numbers:
 
 
 # ---------------------------------------------------------------- strings
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A set of strings: a finite one, or a language without finitely many strings.
+
+    Attributes:
+        expr: the language of the spellings, quotes excluded (not used for a finite set).
+        only: the members of a finite set, else ``None``.
+        but: strings that are not members although they are in the language.
+    """
+
+    expr: int = 0
+    only: frozenset[str] | None = None
+    but: frozenset[str] = frozenset()
+
+
 class Scalars:
     """Strings, and the lexemes of scalars, over one pool.
 
@@ -104,25 +120,76 @@ class Scalars:
     def __init__(self, pool: Pool, encoder: strings.JsonEncoder, assert_format: bool, plain_integers: bool) -> None:
         self.pool, self.encoder, self.assert_format, self.plain_integers = pool, encoder, assert_format, plain_integers
         self.any_text = strings.any_text(pool, encoder)
+        self.all_texts = Texts(self.any_text)
+        self.no_texts = Texts(only=frozenset())
         self._memo: dict[Hashable, Any] = {}
 
-    def both(self, a: int, b: int) -> int:
-        """Intersection of two sets of strings."""
+    def both(self, a: Texts, b: Texts) -> Texts:
+        """Intersection."""
+        if a == self.all_texts or a == b:
+            return b
+        if b == self.all_texts:
+            return a
+        if a.only is None and b.only is not None:
+            a, b = b, a
+        if a.only is not None:
+            return Texts(only=frozenset(text for text in a.only if self.has(b, text)))
+        return Texts(self._both(a.expr, b.expr), but=a.but | b.but)
+
+    def _both(self, a: int, b: int) -> int:
         full = self.any_text
         return b if a in (full, b) else a if b == full else self.pool.both(a, b)
 
-    def either(self, parts: Iterable[int]) -> int:
-        """Union of sets of strings."""
+    def either(self, parts: Iterable[Texts]) -> Texts:
+        """Union."""
         distinct = dict.fromkeys(parts)
-        return self.any_text if self.any_text in distinct else self.pool.alt(*distinct)
+        finite = frozenset[str]().union(*(t.only for t in distinct if t.only is not None))
+        open_ended = [t for t in distinct if t.only is None]
+        if not open_ended:
+            return Texts(only=finite)
+        if len(open_ended) == 1 and open_ended[0].expr == self.any_text:
+            return Texts(self.any_text, but=open_ended[0].but - finite)
+        if self.all_texts in distinct:
+            return self.all_texts
+        return Texts(self.pool.alt(*map(self.expression, open_ended), self.expression(Texts(only=finite))))
 
-    def without(self, a: int) -> int:
+    def without(self, a: Texts) -> Texts:
         """The strings that are not in ``a``."""
-        if a == self.any_text:
-            return self.pool.EMPTY
-        return self.any_text if a == self.pool.EMPTY else strings.complement(self.pool, a, self.encoder)
+        if a.only is not None:
+            return Texts(self.any_text, but=a.only)
+        if a.expr == self.any_text:
+            return Texts(only=a.but)
+        outside = strings.complement(self.pool, a.expr, self.encoder)
+        return Texts(self.pool.alt(outside, self.expression(Texts(only=a.but)))) if a.but else Texts(outside)
 
-    def text(self, keywords: Mapping[str, Any], draft: str, pointer: str) -> int:
+    def has(self, a: Texts, text: str) -> bool:
+        """Whether a string is a member."""
+        if a.only is not None:
+            return text in a.only
+        return text not in a.but and (a.expr == self.any_text or self.contains(a.expr, text))
+
+    def is_empty(self, a: Texts) -> bool:
+        """Whether no member can be written."""
+        if a.only is not None:
+            return not any(self.name(text) for text in a.only)
+        if not a.but or a.expr == self.any_text:
+            return self.pool.is_empty(a.expr)
+        return self.pool.is_empty(self.expression(a))
+
+    def expression(self, a: Texts) -> int:
+        """The spellings of the members, quotes excluded."""
+        found: int | None = self._memo.get(a)
+        if found is None:
+            if a.only is not None:
+                found = strings.text_set(self.pool, a.only, self.encoder.escapes)
+            elif a.but:
+                found = self.pool.minus(a.expr, strings.text_set(self.pool, a.but, self.encoder.escapes))
+            else:
+                found = a.expr
+            self._memo[a] = found
+        return found
+
+    def text(self, keywords: Mapping[str, Any], draft: str, pointer: str) -> Texts:
         """What the string keywords of one schema say together.
 
         Raises:
@@ -137,11 +204,11 @@ class Scalars:
                 lo, hi = int(keywords.get("minLength", 0)), keywords.get("maxLength")
                 found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, None if hi is None else int(hi))
             if "pattern" in keywords:
-                found = self.both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
+                found = self._both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
             if "format" in keywords and self.assert_format:
-                found = self.both(found, self.format(keywords["format"], draft))
+                found = self._both(found, self.format(keywords["format"], draft))
             self._memo[key] = found
-        return found
+        return Texts(found) if found != self.pool.EMPTY else self.no_texts
 
     def pattern(self, pattern: str, pointer: str) -> int:
         """The strings in which ``pattern`` (ECMA-262) matches somewhere."""
@@ -164,10 +231,6 @@ class Scalars:
         found = formats.format_text(self.pool, name, self.encoder, draft)
         return self.any_text if found is None else found
 
-    def text_set(self, texts: Iterable[str]) -> int:
-        """Exactly the given strings."""
-        return strings.text_set(self.pool, texts, self.encoder.escapes)
-
     # ------------------------------------------------------------ keys
     def name(self, name: str) -> int:
         """The spellings of one key (EMPTY if it holds half a surrogate pair)."""
@@ -182,7 +245,7 @@ class Scalars:
         key = ("except", names)
         found: int | None = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self.without(self.text_set(names)) if names else self.any_text
+            found = self._memo[key] = self.expression(Texts(self.any_text, but=frozenset(names)))
         return found
 
     def contains(self, expr: int, name: str) -> bool:
@@ -198,14 +261,14 @@ class Scalars:
         return found
 
     # ------------------------------------------------------------ lexemes
-    def lexeme(self, null: bool, booleans: Iterable[bool], numbers: Numbers, text: int) -> int:
+    def lexeme(self, null: bool, booleans: Iterable[bool], numbers: Numbers, texts: Texts) -> int:
         """One expression for all the scalars of a place."""
         pool = self.pool
         parts = [pool.literal(b"null")] if null else []
         parts += [pool.literal(b"true" if value else b"false") for value in booleans]
         parts += [self._spelled(s) for s in numbers]
-        if text != pool.EMPTY:
-            parts.append(strings.json_string(pool, text))
+        if texts != self.no_texts:
+            parts.append(strings.json_string(pool, self.expression(texts)))
         return pool.alt(*parts)
 
     def _spelled(self, s: NumberSet) -> int:

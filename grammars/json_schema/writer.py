@@ -45,7 +45,7 @@ class Writer:
         meaning = self.meaning
         normal = meaning.normal(goal)
         symbols: list[Symbol] = []
-        expr = meaning.scalars.lexeme(normal.null, sorted(normal.booleans), normal.numbers, normal.string)
+        expr = meaning.scalars.lexeme(normal.null, sorted(normal.booleans), normal.numbers, normal.texts)
         if not meaning.pool.is_empty(expr):
             symbols.append(Terminal(expr, name="value"))
         for array in normal.arrays:
