@@ -187,7 +187,7 @@ class Automaton:
             raise DeadEnd("no token can follow: the text has left the language")
         row = np.zeros(self.words, np.uint32)
         threads = self._configuration(state)
-        if any(self._parser.groups[j] for j, _, _ in threads):
+        if any(self._parser.group(j) for j, _, _ in threads):
             self._table.mask(threads, row)
         elif threads:
             self._masks.mask(threads, row)
@@ -306,9 +306,8 @@ class Automaton:
         with self._lock:
             names: dict[str, Any] = {}
             for j, x, _ in self._configuration(state):
-                if self._parser.complete[j] and x == self._parser.start_of[j]:
+                if self._parser.complete(j) and x == self._parser.start_of(j):
                     names["the end"] = None
-                for slot in self._parser.states[j][1]:
-                    terminal = self._parser.slot_terminal(slot)
+                for _, terminal, _ in self._parser.slots(j):
                     names[terminal.name or self._lexer.pool.show(terminal.expr)] = None
         return list(names)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels.walk import table_walk, table_walk_states
-from .lexer import grown
 
 if TYPE_CHECKING:
     from .threads import Stepper, Threads
@@ -43,7 +42,10 @@ class ByteTable:
         if found is None:
             found = self._ids[threads] = len(self.configurations)
             self.configurations.append(threads)
-            self.table = grown(self.table, found + 1)
+            if found >= len(self.table):
+                grown = np.full((2 * len(self.table), 256), -1, np.int32)
+                grown[: len(self.table)] = self.table
+                self.table = grown
         return found
 
     def row(self, n: int) -> None:

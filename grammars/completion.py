@@ -64,7 +64,7 @@ class Completer:
             if at in done:
                 continue
             done.add(at)
-            state = self.parser.expand(self.parser.rule_state(rule, at)).source
+            state = self.parser.expand(self.parser.rule_state(rule, at))
             if state.final:
                 path: list[tuple[Symbol, Hashable]] = []
                 while at in back:
@@ -172,13 +172,12 @@ class Completer:
     def _options(self, j: int, x: int) -> Iterator[tuple[float, bytes, Item | None]]:
         """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text)."""
         parser, pool = self.parser, self.lexer.pool
-        if parser.complete[j] and x == parser.start_of[j]:
+        if parser.complete(j) and x == parser.start_of(j):
             yield 0, b"", None
-        for slot, expr in zip(parser.states[j][1], self.lexer.exprs[x], strict=True):
-            kernel = parser.shift(j, slot)
-            if kernel is None:
+        for (slot, _, skipped), expr in zip(parser.slots(j), self.lexer.exprs(x), strict=True):
+            if skipped:
                 continue
             head = pool.shortest(expr)
             assert head is not None
-            for q, r in parser.kernels[kernel]:
+            for q, r in parser.items(parser.shift(slot)):
                 yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)

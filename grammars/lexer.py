@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .kernels import earley
+from .kernels.earley import LEXER, N_TUPLES
+from .kernels.memory import Tables
 from .kernels.walk import table_walk
 from .regex.expr import Pool
 
@@ -34,31 +36,34 @@ __all__ = ["WIDE", "Lexer", "Segment"]
 WIDE = 48
 
 _SEGMENT_BYTES = 64 << 20
+NO_ITEMS = np.empty((0, 2), np.int32)
+#: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
+NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
+TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
+_NO_PARSER = np.empty(0, np.int64)
+_N_INDICES = 4  # place of the number of indices in the tables' count
 _MAX_STATES = 60_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 2_000_000
 
 
-def grown(array: NDArray[Any], size: int, fill: int = -1) -> NDArray[Any]:
-    """``array`` with room for ``size`` rows (doubling), new rows filled with ``fill``."""
-    if size <= len(array):
-        return array
-    new = np.full((max(size, 2 * len(array)), *array.shape[1:]), fill, dtype=array.dtype)
-    new[: len(array)] = array
-    return new
-
-
 class Interned:
-    """Tuples of small integers <-> ids, from 1 on; id 0 is reserved."""
+    """Tuples of small integers <-> ids, from 1 on (id 0 is reserved), with a copy laid out for the kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Tables, field: str) -> None:
         self.values: list[tuple[int, ...]] = [()]
         self.ids: dict[tuple[int, ...], int] = {}
+        self._tables, self._field = tables, field
 
     def __call__(self, value: tuple[int, ...]) -> int:
         found = self.ids.get(value)
         if found is None:
             found = self.ids[value] = len(self.values)
             self.values.append(value)
+            count = self._tables.count
+            first = int(count[_N_INDICES])
+            self._tables.reserve(self._field, found + 1)[found] = first, len(value)
+            self._tables.reserve("indices", first + len(value))[first : first + len(value)] = value
+            count[_N_INDICES] = first + len(value)
         return found
 
 
@@ -83,15 +88,17 @@ class Lexer:
         self.vocabulary = vocabulary
         self.pool = Pool(vocabulary.writable, vocabulary.writable_bytes)
         self.lock = threading.RLock()
-        self.table = np.full((256, 256), -1, np.int32)
-        self.kept = np.zeros((256, 256), np.int32)
-        self.accept = np.zeros(256, np.int32)
-        self.accepts = Interned()
-        self.keeps = Interned()
-        self.exprs: list[tuple[int, ...]] = [()]
-        self.table[0] = 0
-        self._ids: dict[tuple[int, ...], int] = {}
-        self._live = [0]
+        self.tables = Tables(LEXER, {"tuple_hash": self._rehash, "seen": self._forget})
+        for name, array in zip(TRIE, vocabulary.trie_arrays, strict=True):
+            self.tables.place(name, array)
+        self.tables.reserve("stack", vocabulary.max_token_bytes + 2)
+        self.accepts = Interned(self.tables, "accepts")
+        self.keeps = Interned(self.tables, "keeps")
+        self.tables.table[0] = 0
+        self.tables.count[N_TUPLES] = 1
+        self._ids: dict[tuple[tuple[int, ...], bool], int] = {}
+        self._exprs: dict[int, tuple[int, ...]] = {}
+        self._made: dict[int, int] = {}
         self._splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._byte_index: dict[int, NDArray[np.intp]] = {}
         self._segments: OrderedDict[int, Segment] = OrderedDict()
@@ -99,47 +106,66 @@ class Lexer:
         self._view()
 
     def __len__(self) -> int:
-        return len(self.exprs)
+        return int(self.tables.count[N_TUPLES])
 
     @property
     def full(self) -> bool:
         """Whether it is time for a fresh lexer; automata that use this one keep it until they are renewed."""
-        return len(self.exprs) > _MAX_STATES or len(self.pool) > _MAX_EXPRESSIONS
+        return len(self) > _MAX_STATES or len(self.pool) > _MAX_EXPRESSIONS
 
     def _view(self) -> None:
+        tables = self.tables
+        self.table, self.kept, self.accept = tables.table, tables.kept, tables.accept
         self.table_view = self.table.reshape(-1).data
         self.kept_view = self.kept.reshape(-1).data
         self.accept_view = self.accept.data
 
+    def _rehash(self, field: int, old: NDArray[Any]) -> None:
+        earley.run(_NO_PARSER, self.tables.context, earley.REHASH_LEXER, 0, 0, NO_ITEMS, *NOTHING)
+
+    def _forget(self, field: int, old: NDArray[Any]) -> None:
+        """Scratch: nothing to keep."""
+
+    def grow(self) -> None:
+        """Makes the room that kernels asked for."""
+        if self.tables.grow():
+            self._view()
+
     # ------------------------------------------------------------ states
     def state(self, exprs: tuple[int, ...], start: bool = False) -> int:
-        """The state of these (non-empty) expressions. ``start`` makes it distinct from the same state met in the middle of a lexeme."""
-        key = (-1, *exprs) if start else exprs
-        found = self._ids.get(key)
+        """The state of these (non-empty) expressions.
+
+        ``start`` makes it distinct from the same state met in the middle of a lexeme.
+        """
+        found = self._ids.get((exprs, start))
         if found is not None:
             return found
-        x = len(self.exprs)
-        if x >= len(self.table):
-            self.table = grown(self.table, x + 1)
-            self.kept = grown(self.kept, x + 1, 0)
-            self.accept = grown(self.accept, x + 1, 0)
-            self._view()
-        nullable = self.pool.nullable
-        ends = tuple(i for i, e in enumerate(exprs) if nullable(e))
-        self.accept[x] = self.accepts(ends) if ends else 0
-        self._ids[key] = x
-        self.exprs.append(exprs)
-        self._live.append(-1)
+        values = np.array(exprs or (0,), np.int32).reshape(1, -1)
+        before = len(self)
+        while (x := earley.run(_NO_PARSER, self.tables.context, earley.TUPLE, len(exprs), start, values, *NOTHING)) < 0:
+            self.grow()
+        if x == before:
+            nullable = self.pool.nullable
+            ends = tuple(i for i, e in enumerate(exprs) if nullable(e))
+            self.accept[x] = self.accepts(ends) if ends else 0
+        self._ids[exprs, start] = x
+        self._exprs[x] = exprs
         return x
+
+    def exprs(self, x: int) -> tuple[int, ...]:
+        """The expressions of state ``x``."""
+        found = self._exprs.get(x)
+        if found is None:
+            first, n, _ = self.tables.tuples[x].tolist()
+            found = self._exprs[x] = tuple(self.tables.exprs[first : first + n].tolist())
+        return found
 
     def row(self, x: int) -> None:
         """Makes the row of state ``x`` where it is missing."""
-        if self._live[x] >= 0:
+        if self.table_view[x << 8] >= 0:
             return
         with self.lock:
-            if self._live[x] >= 0:
-                return
-            exprs = self.exprs[x]
+            exprs = self.exprs(x)
             moves = self._single(exprs[0]) if len(exprs) == 1 else self._parallel(exprs)
             table, kept = np.zeros(256, np.int32), np.zeros(256, np.int32)
             live = 0
@@ -151,7 +177,7 @@ class Lexer:
                 live += len(index)
             self.kept[x] = kept
             self.table[x] = table
-            self._live[x] = live
+            self._made[x] = live
 
     def _single(self, expr: int) -> list[tuple[int, int, int]]:
         return [(mask, self.state((target,)), 0) for mask, target in self.pool.transitions(expr)]
@@ -196,13 +222,13 @@ class Lexer:
     def wide(self, x: int) -> bool:
         """Whether many bytes keep ``x`` alive (a string's inside, say); makes the row."""
         self.row(x)
-        return self._live[x] >= WIDE
+        return self._made[x] >= WIDE
 
     def split(self, x: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Slots of ``x`` whose expression alone is wide, and the others."""
         found = self._splits.get(x)
         if found is None:
-            exprs = self.exprs[x]
+            exprs = self.exprs(x)
             wide = tuple(i for i, e in enumerate(exprs) if self.wide(self.state((e,))))
             found = self._splits[x] = (wide, tuple(i for i in range(len(exprs)) if i not in wide))
         return found
@@ -272,7 +298,3 @@ class Lexer:
                 return -1
             node = child
         return node
-
-    def restricted(self, slots: Sequence[int], keep: int) -> tuple[int, ...]:
-        """``slots`` narrowed to the tuple of positions behind a kept id."""
-        return tuple(slots[i] for i in self.keeps.values[keep])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.walk import MISS_GOTO, MISS_RESTRICT, MISS_ROW, walk
+from .kernels.earley import MISS_GOTO, MISS_RESTRICT, MISS_ROW
 
 if TYPE_CHECKING:
     from .lexer import Lexer
@@ -37,9 +37,6 @@ class MaskMaker:
     def __init__(self, parser: Parser, lexer: Lexer, vocabulary: Vocabulary) -> None:
         self.parser, self.lexer, self.vocabulary = parser, lexer, vocabulary
         self._nodes = len(vocabulary.trie_byte)
-        self._stack = np.zeros((vocabulary.max_token_bytes + 2, 2), np.int32)
-        self._work = np.zeros((4096, 4), np.int32)
-        self._miss = np.zeros((4096, 5), np.int32)
 
     def mask(self, threads: Threads, row: NDArray[np.uint32]) -> None:
         """Sets the bits of the tokens allowed after ``threads`` in ``row``, uint32[words]."""
@@ -65,12 +62,12 @@ class MaskMaker:
             accept = int(lexer.accept[x])
             if accept:
                 for j2 in parser.goto(j, accept):
-                    visit((j2, int(parser.start_of[j2])))
+                    visit((j2, parser.start_of(j2)))
             if not lexer.wide(x):
                 roots.append((1, self._nodes, j, x))
                 continue
             wide, narrow = lexer.split(x)
-            exprs = lexer.exprs[x]
+            exprs = lexer.exprs(x)
             if narrow:
                 keep = lexer.keeps(narrow) if wide else 0
                 roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow))))
@@ -81,37 +78,23 @@ class MaskMaker:
                     only = parser.restrict(j, lexer.keeps((i,)) if len(exprs) > 1 else 0)
                     for j2 in parser.goto(only, lexer.accepts((0,))):
                         part = np.empty((len(segment.exits), 4), np.int32)
-                        part[:, :2], part[:, 2], part[:, 3] = segment.exits, j2, parser.start_of[j2]
+                        part[:, :2], part[:, 2], part[:, 3] = segment.exits, j2, parser.start_of(j2)
                         ranges.append(part)
         return roots, ranges
 
     def _walk(self, first: NDArray[np.int32], row: NDArray[np.uint32]) -> None:
-        v, parser, lexer, miss = self.vocabulary, self.parser, self.lexer, self._miss
+        parser, lexer = self.parser, self.lexer
         roots = first
         while len(roots):
             for x in {int(r) for r in roots[:, 3]} if len(roots) < 16 else set(np.unique(roots[:, 3]).tolist()):
                 lexer.row(x)
-            missing = walk(
-                roots,
-                len(roots),
-                *v.trie_arrays,
-                lexer.table,
-                lexer.kept,
-                lexer.accept,
-                parser.gotos.keys,
-                parser.gotos.values,
-                parser.goto_lists,
-                parser.restricts.keys,
-                parser.restricts.values,
-                parser.start_of,
-                row,
-                self._stack,
-                self._work,
-                miss,
-            )
+            lexer.tables.reserve("roots", len(roots))[: len(roots)] = roots
+            missing = parser.walk(len(roots), row)
             if not missing:
                 return
+            parser.resolve()
             again = missing < 0
+            miss = lexer.tables.miss
             entries = miss[: len(miss) - 8 if again else missing].tolist()
             resumed = self._resolve(entries)
             roots = first if again else np.array(resumed, np.int32).reshape(-1, 4)
@@ -122,7 +105,7 @@ class MaskMaker:
         out: list[Root] = []
         for kind, start, end, j, x in entries:
             if kind == MISS_GOTO:
-                out.extend((start, end, j2, int(parser.start_of[j2])) for j2 in parser.goto(j, x))
+                out.extend((start, end, j2, parser.start_of(j2)) for j2 in parser.goto(j, x))
                 continue
             if kind == MISS_RESTRICT:
                 parser.restrict(j, int(lexer.kept[x, self.vocabulary.trie_byte[start]]))

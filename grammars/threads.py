@@ -33,13 +33,13 @@ class Stepper:
 
     def __init__(self, parser: Parser, lexer: Lexer) -> None:
         self.parser, self.lexer = parser, lexer
-        self.start: Threads = canonical((j, int(parser.start_of[j]), ()) for j in parser.start)
+        self.start: Threads = canonical((j, parser.start_of(j), ()) for j in parser.start)
 
     def step(self, threads: Threads, byte: int) -> Threads:
         """The configuration after ``byte``; ``()`` is dead."""
         out: list[Thread] = []
         for thread in threads:
-            if self.parser.groups[thread[0]]:
+            if self.parser.group(thread[0]):
                 self._greedy(thread, byte, out)
             else:
                 self._any(thread, byte, out)
@@ -69,7 +69,7 @@ class Stepper:
     def _ended(self, j: int, accept: int, byte: int, out: list[Thread]) -> None:
         """Threads that take ``byte`` as the first of the next lexeme."""
         for j2 in self.parser.goto(j, accept):
-            j3, nx = self._move(j2, int(self.parser.start_of[j2]), byte)
+            j3, nx = self._move(j2, self.parser.start_of(j2), byte)
             if nx:
                 out.append((j3, nx, ()))
 
@@ -103,11 +103,11 @@ class Stepper:
         """Whether the text may end here."""
         parser, lexer = self.parser, self.lexer
         for j, x, fallback in threads:
-            if parser.complete[j] and x == parser.start_of[j]:
+            if parser.complete(j) and x == parser.start_of(j):
                 return True
             accept = lexer.accept_view[x]
             if accept:
-                if any(parser.complete[j2] for j2 in parser.goto(j, accept)):
+                if any(parser.complete(j2) for j2 in parser.goto(j, accept)):
                     return True
             elif fallback and self.accepts(fallback):
                 return True
@@ -127,7 +127,7 @@ class Stepper:
             accept = lexer.accept_view[x]
             if accept:
                 for j2 in parser.goto(j, accept):
-                    start = int(parser.start_of[j2])
+                    start = parser.start_of(j2)
                     lexer.row(start)
                     live |= lexer.table[start] > 0
             elif fallback:
@@ -143,7 +143,7 @@ class Stepper:
             accept = lexer.accept_view[x]
             if accept:
                 for j2 in parser.goto(j, accept):
-                    at = int(parser.start_of[j2]) << 8 | byte
+                    at = parser.start_of(j2) << 8 | byte
                     out += (lexer.table_view[at], lexer.kept_view[at])
             elif fallback:
                 out += self.signature(fallback, byte)
