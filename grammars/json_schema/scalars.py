@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import strings
+from .. import formats, strings
 from ..errors import ConstraintError, RegexError, SchemaError
 from ..regex.charset import ANY
 from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
@@ -206,7 +206,7 @@ class Scalars:
             if "pattern" in keywords:
                 found = self._both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
             if "format" in keywords and self.assert_format:
-                found = self._both(found, self.format(keywords["format"], draft))
+                found = self._both(found, self.format(keywords["format"]))
             self._memo[key] = found
         return Texts(found) if found != self.pool.EMPTY else self.no_texts
 
@@ -224,11 +224,9 @@ class Scalars:
             self._memo[key] = found
         return found
 
-    def format(self, name: str, draft: str) -> int:
+    def format(self, name: str) -> int:
         """The strings of a format; every string, where the format is unknown."""
-        from .. import formats
-
-        found = formats.format_text(self.pool, name, self.encoder, draft)
+        found = formats.format_language(self.pool, name, self.encoder)
         return self.any_text if found is None else found
 
     # ------------------------------------------------------------ keys

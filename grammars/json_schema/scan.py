@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import RegexError, SchemaError
+from ..formats import FORMATS
 from .keywords import Keyword, check
 from .references import Documents, Node
 
@@ -54,8 +55,8 @@ class Scan:
 
 
 class _Scanner:
-    def __init__(self, documents: Documents, assert_format: bool, unknown_format: Any) -> None:
-        self.documents, self.assert_format, self.unknown_format = documents, assert_format, unknown_format
+    def __init__(self, documents: Documents, assert_format: bool) -> None:
+        self.documents, self.assert_format = documents, assert_format
         self.result = Scan()
         self.patterns: set[str] = set()
         self.edges: dict[int, list[tuple[Node, str]]] = {}
@@ -117,8 +118,8 @@ class _Scanner:
         elif name == "format":
             if not self.assert_format:
                 status, reason = "annotation", "formats are annotations, as asked"
-            elif self.unknown_format(value, node.draft):
-                status, reason = "annotation", f"{value!r} is no known format of draft {node.draft}"
+            elif value not in FORMATS:
+                status, reason = "annotation", f"{value!r} is no known format"
         elif name in _RISKY:
             self.result.risky = True
         self.result.findings.append(Finding(node.at(name), name, status, reason))
@@ -165,10 +166,10 @@ def _trivial(node: Node, name: str, value: Any) -> bool:
     return value is True and name.startswith("unevaluated")
 
 
-def scan(documents: Documents, assert_format: bool, unknown_format: Any) -> Scan:
+def scan(documents: Documents, assert_format: bool) -> Scan:
     """Checks everything that the root schema reaches.
 
     Raises:
         SchemaError: a keyword is malformed, a reference leads nowhere, a pattern is not regular.
     """
-    return _Scanner(documents, assert_format, unknown_format).run()
+    return _Scanner(documents, assert_format).run()
