@@ -19,8 +19,9 @@ OBJECT = Literal('{"a": ') + (Literal("true") | "false" | Regex("[0-9]+")) + "}"
         (OBJECT, '{"a": 1', (7, 1, 8), "the end", ["a digit", "'}'"]),
         (OBJECT, '{"a": 1}\n', (8, 1, 9), "a line break", ["the end"]),
         (Regex("(?s:é.ö)x"), "é\nöy", (5, 2, 2), "'y'", ["'x'"]),
-        (Regex("é+"), "éa", (2, 1, 2), "'a'", ["the byte c3", "the end"]),
+        (Regex("é+"), "éa", (2, 1, 2), "'a'", ["'é'", "the end"]),
         (Choice(["日本"]), "日x", (3, 1, 2), "'x'", ["'本'"]),
+        (Choice(["aéx", "aêx", "axy"]), "ab", (1, 1, 2), "'b'", ["'x'", "the byte c3"]),
         (Choice(["日本"]), "日木", (5, 1, 2), "the byte a8", ["the rest of a character"]),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field
@@ -31,6 +31,12 @@ class Point:
 class Entry(TypedDict):
     key: str
     value: int
+
+
+class Shelf(TypedDict, total=False):
+    entries: list[Entry | None]
+    best: Annotated[Entry, "the best one"]
+    size: Required[int]
 
 
 class Pair(NamedTuple):
@@ -61,6 +67,9 @@ CASES: list[tuple[Any, str, Any]] = [
     (Point, '{"x": 1, "y": 2}', Point(1, 2)),
     (Point, '{"x": 1}', Point(1)),
     (Entry, '{"key": "k", "value": 5}', {"key": "k", "value": 5}),
+    (Shelf, '{"size": 2}', {"size": 2}),
+    (Shelf, '{"entries": [{"key": "k", "value": 5}, null], "size": 2}', {"entries": [{"key": "k", "value": 5}, None], "size": 2}),
+    (list[Entry], '[{"key": "k", "value": 5}]', [{"key": "k", "value": 5}]),
     (Pair, '[1, "x"]', Pair(1, "x")),
     (Colour, '"blue"', Colour.BLUE),
     (Node, '{"value": 1, "next": {"value": 2, "next": null}}', Node(value=1, next=Node(value=2))),
@@ -93,6 +102,7 @@ def test_text_fits_and_becomes_a_value(given: Any, text: str, value: Any) -> Non
         (Pet, '{"name": "much too long", "kind": "cat"}'),
         (Point, '{"x": 1, "z": 2}'),
         (Entry, '{"key": "k"}'),
+        (Shelf, '{"best": {"key": "k"}, "size": 1}'),
         (order, '{"count": 2}'),
         (order, '{"item": "tea", "size": 1}'),
         (["yes", "no"], "nope"),
