@@ -266,8 +266,10 @@ def test_digest_does_not_depend_on_where_tokens_are_cut() -> None:
     assert Vocabulary([b"ab", b"c", b""], [2]).digest != Vocabulary([b"a", b"bc", b""], [2]).digest
 
 
-def test_lexer_is_made_once(byte_vocab: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lexer_is_made_once_and_anew_when_full(byte_vocab: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow:
+        full = False
+
         def __init__(self, vocabulary: Vocabulary) -> None:
             self.vocabulary = vocabulary
             time.sleep(0.05)
@@ -277,3 +279,5 @@ def test_lexer_is_made_once(byte_vocab: Vocabulary, monkeypatch: pytest.MonkeyPa
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: vocabulary.lexer(), range(4)))
     assert len(set(map(id, found))) == 1 and found[0].vocabulary is vocabulary
+    found[0].full = True
+    assert vocabulary.lexer() is not found[0]
