@@ -178,7 +178,10 @@ class _Lowering:
         self._rules.update(own)
         for name, rule in own.items():
             rule.define(self.body(name), skip)
-        return finish(self._rules[front.start])
+        first = self._rules[front.start]
+        if skip is not None:  # in front of the first lexeme too, wherever the grammar is embedded
+            first = StaticRule(front.start).define(sequence(repeat(union(*skip.terminals)), first))
+        return finish(first)
 
     def skip(self) -> Skip | None:
         terminals = []
