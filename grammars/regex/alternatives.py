@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .charset import CharSet
+from .kinds import ALT, BYTES, CAT, LEAF, LITERAL, REPEAT
 from .leaves import Utf8
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _PAIRWISE = 64  # groups larger than this are not compared pair by pair
 
 def _shape(pool: Pool, e: int) -> Shape | None:
     """The shape of ``e``, or ``None`` where no repetition is among its first factors."""
-    from .expr import CAT, REPEAT
-
     factors: list[tuple[bool, int]] = []
     counts: list[tuple[int, int | None]] = []
     rest = e
@@ -85,8 +84,6 @@ def _merge(counts: list[tuple[tuple[int, int | None], ...]]) -> list[tuple[tuple
 
 def _merge_chars(pool: Pool, flat: set[int]) -> set[int]:
     """Joins the UTF-8 classes among the members that await the same number of bytes."""
-    from .expr import LEAF
-
     groups: dict[int, list[int]] = {}
     for e in flat:
         if pool.kinds[e] == LEAF and type(pool.args[e][0]) is Utf8:
@@ -120,8 +117,6 @@ def simplify(pool: Pool, flat: set[int]) -> set[int]:
 
 def charset_of(pool: Pool, e: int) -> CharSet | None:
     """The characters, if ``e`` is one UTF-8 encoded character out of a set; else ``None``."""
-    from .expr import BYTES, LEAF, LITERAL
-
     kind = pool.kinds[e]
     if kind == LEAF:
         leaf = pool.args[e][0]
@@ -139,8 +134,6 @@ def charset_of(pool: Pool, e: int) -> CharSet | None:
 
 def intersect_repeats(pool: Pool, flat: set[int]) -> set[int]:
     """A smaller set of members with the same intersection."""
-    from .expr import BYTES, LEAF, LITERAL, REPEAT
-
     single = [e for e in flat if pool.kinds[e] in (BYTES, LEAF, LITERAL) and charset_of(pool, e) is not None]
     repeats = [e for e in flat if pool.kinds[e] == REPEAT]
     if len(single) + len(repeats) < 2:
@@ -179,8 +172,6 @@ def _counted(pool: Pool, body: int, counts: list[tuple[int, int | None]]) -> int
 
 def prefix_free(pool: Pool, e: int) -> bool:
     """Whether ``e`` is certainly a prefix-free code."""
-    from .expr import ALT, BYTES, CAT, LEAF, LITERAL, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind in (BYTES, LITERAL):
         return True

@@ -21,18 +21,15 @@ from ..errors import LimitError
 from ..limits import Limits
 from . import alternatives, saturate, search
 from .charset import ANY, CharSet
+from .kinds import ALT, BOTH, BYTES, CAT, EMPTY, EPSILON, LEAF, LITERAL, NOT, REPEAT, VARIABLE, WORDS
 from .leaves import Leaf, Utf8
 
 __all__ = ["ALL_BYTES", "Leaf", "Pool"]
 
 ALL_BYTES = (1 << 256) - 1
 
-# Kinds of node, and what `args` holds.
-_EMPTY, _EPSILON, BYTES, LITERAL, CAT, ALT, BOTH, NOT, REPEAT, LEAF, WORDS, VARIABLE = range(12)
-#                   (mask,) (bytes,) (a, b) members members (e,) (body, lo, hi) (obj,) (set, lo, hi, depth) (id,)
-
 _CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
-_WORDS = 8  # this many literals in one alternation become a sorted word list
+_MANY = 8  # this many literals in one alternation become a sorted word list
 
 Parts = Sequence[tuple[int, int]]
 
@@ -73,8 +70,8 @@ class Pool:
         self.bound_memo: dict[int, int] = {}
         self.saturate_memo: dict[tuple[int, int], int] = {}
         self.shape_memo: dict[int, alternatives.Shape | None] = {}
-        self._new((_EMPTY,), (), False, True)
-        self._new((_EPSILON,), (), True, False)
+        self._new((EMPTY,), (), False, True)
+        self._new((EPSILON,), (), True, False)
         self._universe = writable_bytes
         if writable is not None and writable_bytes != ALL_BYTES:
             self._universe |= search.byte_closure(self, self.chars(ANY))
@@ -322,7 +319,7 @@ class Pool:
         self.work += len(flat)
         if len(flat) > 1:
             flat = alternatives.simplify(self, flat)
-            if len(flat) >= _WORDS:
+            if len(flat) >= _MANY:
                 flat = self._fold_words(flat)
         node = self._alt_node(flat)
         if epsilon and not self._nullable[node]:
@@ -345,7 +342,7 @@ class Pool:
     def _fold_words(self, flat: set[int]) -> set[int]:
         """Many literals become one sorted word list, which is cheap however many there are."""
         literals = {e for e in flat if self.kinds[e] == LITERAL}
-        if len(literals) < _WORDS:
+        if len(literals) < _MANY:
             return flat
         return (flat - literals) | {self.word_list(self.args[e][0] for e in literals)}
 
@@ -461,7 +458,7 @@ class Pool:
                 a, e = self.args[e]
                 members.append(self._cat(self.nonnull(a), e))
             return self._alt([*members, self.nonnull(e)])
-        return 0 if kind == _EPSILON else self._alt([self._cat(self._bytes(m), t) for m, t in self.raw(e)])
+        return 0 if kind == EPSILON else self._alt([self._cat(self._bytes(m), t) for m, t in self.raw(e)])
 
     def is_empty(self, e: int) -> bool:
         """Whether the language is empty: exact; immediate for expressions without ``both`` and ``negate``.

@@ -231,7 +231,7 @@ class Parser:
         start = self.at
         self.at += 1
         lo = self.number()
-        if lo is None and not (self.open_interval and self.peek() == "," and self.peek(2) != ",}"):
+        if lo is None and not (self.open_interval and self.peek() == ","):
             self.at = start
             return None
         hi = lo

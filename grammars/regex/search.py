@@ -10,6 +10,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from ..errors import LimitError
+from .kinds import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, NOT, REPEAT, WORDS
 
 if TYPE_CHECKING:
     from .expr import Pool
@@ -52,8 +53,6 @@ def is_empty(pool: Pool, e: int) -> bool:
 
 def _steps(pool: Pool, e: int) -> list[int]:
     """Expressions of which one must be inhabited for ``e`` to be."""
-    from .expr import ALT, CAT, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind == CAT:
         return [] if is_empty(pool, args[0]) else [args[1]]
@@ -67,8 +66,6 @@ def _steps(pool: Pool, e: int) -> list[int]:
 # ---------------------------------------------------------------- lengths
 def bound(pool: Pool, e: int) -> int:
     """A lower bound of the length of members, cheap to find."""
-    from .expr import CAT
-
     memo = pool.bound_memo
     found = memo.get(e)
     if found is not None:
@@ -87,8 +84,6 @@ def bound(pool: Pool, e: int) -> int:
 
 
 def _bound(pool: Pool, e: int) -> int:
-    from .expr import ALT, BOTH, LEAF, LITERAL, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind == LITERAL:
         return len(args[0])
@@ -105,8 +100,6 @@ def _bound(pool: Pool, e: int) -> int:
 
 def min_length(pool: Pool, e: int) -> int:
     """Bytes of the shortest member, without writing it out where counts are enough."""
-    from .expr import ALT, BYTES, CAT, LITERAL, REPEAT
-
     if pool.nullable(e):
         return 0
     total = 0
@@ -173,8 +166,6 @@ def _trace(pool: Pool, e: int, came: dict[int, tuple[int, bytes]]) -> bytes:
 
 def _moves(pool: Pool, e: int) -> list[tuple[bytes, int]]:
     """Edges ``(bytes read, expression left)``; each is a shortest way to that target."""
-    from .expr import ALT, CAT, LITERAL, REPEAT, WORDS
-
     if pool.nullable(e):
         return [(b"", 1)]
     kind, args = pool.kinds[e], pool.args[e]
@@ -241,8 +232,6 @@ def _show_byte(b: int) -> str:
 
 def show(pool: Pool, e: int, depth: int = 40) -> str:
     """A readable form of ``e``, cut where it is nested too deeply."""
-    from .expr import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, NOT, REPEAT, WORDS
-
     if depth == 0:
         return f"#{e}"
     kind, args = pool.kinds[e], pool.args[e]
