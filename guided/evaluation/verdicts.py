@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -161,7 +162,7 @@ def bench(
                 megabytes=megabytes,
                 console=console,
             )
-            report.show(records, Console(), title=name, limit=show)
+            report.show(records, Console(width=None if sys.stdout.isatty() else 160), title=name, limit=show)
     except GuidedError as error:
         console.print(f"error: {error}", style="red", highlight=False)
         raise typer.Exit(2) from error
