@@ -169,16 +169,27 @@ class Completer:
         _, head, item = min(options, key=lambda option: (option[0], len(option[1])))
         return head + (b"".join(map(self.text, self._leave(*item))) if item else b"")
 
-    def _options(self, j: int, x: int) -> Iterator[tuple[float, bytes, Item | None]]:
-        """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text)."""
+    def _options(self, j: int, x: int, skipping: bool = True) -> Iterator[tuple[float, bytes, Item | None]]:
+        """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text).
+
+        Inside a lexeme that is skipped the bytes go on through the one behind it; a second one in a row is never on a shortest way.
+        """
         parser, pool = self.parser, self.lexer.pool
         if parser.complete[j] and x == parser.start_of[j]:
             yield 0, b"", None
         for slot, expr in zip(parser.states[j][1], self.lexer.exprs[x], strict=True):
             kernel = parser.shift(j, slot)
             if kernel is None:
+                if skipping:
+                    yield from self._after_skip(j, slot, pool.shortest(expr) or b"")
                 continue
             head = pool.shortest(expr)
             assert head is not None
             for q, r in parser.kernels[kernel]:
                 yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
+
+    def _after_skip(self, j: int, slot: int, head: bytes) -> Iterator[tuple[float, bytes, Item | None]]:
+        """As :meth:`_options`, with ``head`` the end of a lexeme that is skipped."""
+        for to in self.parser.after(j, slot):
+            for cost, text, item in self._options(to, self.parser.start_of[to], skipping=False):
+                yield len(head) + cost, head + text, item

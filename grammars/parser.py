@@ -357,6 +357,10 @@ class Parser:
         """The kernel after the lexeme of ``slot``; ``None`` for a lexeme that is skipped."""
         return None if slot < 0 else self.kernel(self.closure(self.states[j][0]).shifts[slot])
 
+    def after(self, j: int, slot: int) -> tuple[int, ...]:
+        """Parser states after the lexeme of one slot of ``j``."""
+        return self._after(self.states[j][0], [slot])
+
     def _after(self, kernel: int, ended: list[int]) -> tuple[int, ...]:
         result: dict[int, None] = {}
         closure = self.closure(kernel)
