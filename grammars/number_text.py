@@ -307,12 +307,12 @@ class Mantissa:
             if needed is None:
                 return ()
             lo.append(needed + self.net - n.scale)
-        for other in n.others:
+        for other, scale in n.others:
             needed = tens_needed(self.core % other, other)
             if needed is not None:
                 if self.net <= -n.max_trailing:  # at least so many zeros: all that is known is that these exponents are too great
                     return ()
-                hi.append(needed + self.net - n.scale - 1)
+                hi.append(needed + self.net - scale - 1)
         holes = {n.points[i].size - size for i, agreed in self.points if n.points[i].whole(agreed)}
         return _without(max(lo, default=None), min(hi, default=None), holes)
 
@@ -378,7 +378,7 @@ class Mantissa:
         for _ in range(n.modulus // n.step + len(gaps) + 1):
             if u > greatest:
                 return False
-            if u not in gaps and all((base + u) % other for other in n.others):
+            if u not in gaps and all((base + u) % other for other, _ in n.others):
                 return True
             u += n.step
         return False
@@ -389,10 +389,10 @@ class Mantissa:
         zeros = size + n.scale - self.size - self.net
         if zeros < 0:
             return False
-        if n.exponents and self.net <= -n.max_trailing and any(tens_needed(self.core % other, other) is not None for other in n.others):
+        if n.exponents and self.net <= -n.max_trailing and any(tens_needed(self.core % other, other) is not None for other, _ in n.others):
             return False
         value = self.core * pow(10, zeros, n.modulus) % n.modulus
-        if value % n.step or not all(value % other for other in n.others):
+        if value % n.step or not all(value % other for other, _ in n.others):
             return False
         if self.low is not None and n.low is not None and size == n.low.size and not (self.low == GREATER or n.low.whole(self.low)):
             return False

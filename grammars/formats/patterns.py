@@ -15,7 +15,11 @@ DEPTH = 4
 
 _CATEGORIES = "C|Cc|Cf|Cn|Co|L|Ll|Lm|Lo|Lt|Lu|M|Mc|Me|Mn|N|Nd|Nl|No|P|Pc|Pd|Pe|Pf|Pi|Po|Ps|S|Sc|Sk|Sm|So|Z|Zl|Zp|Zs"
 _SCRIPTS = "Latin|Greek|Cyrillic|Arabic|Hebrew|Han|Hiragana|Katakana|Hangul|Thai|Devanagari"
-_PROPERTY = rf"[pP]\{{(?:(?:(?:gc|General_Category)=)?(?:{_CATEGORIES})|(?:sc|scx|Script|Script_Extensions)=(?:{_SCRIPTS})|Alphabetic|ASCII|Any|Emoji|Lowercase|Uppercase|White_Space)\}}"
+_BINARY = "Alphabetic|ASCII|Any|Emoji|Lowercase|Uppercase|White_Space"
+_PROPERTY = (
+    rf"[pP]\{{(?:(?:(?:gc|General_Category)=)?(?:{_CATEGORIES})"
+    rf"|(?:sc|scx|Script|Script_Extensions)=(?:{_SCRIPTS})|{_BINARY})\}}"
+)
 _HEX = "[0-9A-Fa-f]"
 _ESCAPE = rf"[dDwWsStnrfv^$\\.*+?()\[\]{{}}|/]|c[A-Za-z]|x{_HEX}{{2}}|u{_HEX}{{4}}|u\{{0*(?:{_HEX}{{1,5}}|10{_HEX}{{4}})\}}|{_PROPERTY}"
 
@@ -42,7 +46,7 @@ def _counts() -> str:
 def regex(w: Writer) -> int:
     """Valid regular expressions (not all of them, see the module)."""
     pool = w.pool
-    atom = w.pattern(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{_ESCAPE})|\\b|\\B".replace(r"|\\b|\\B", ""))
+    atom = w.pattern(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{_ESCAPE})")
     zero = w.pattern(r"\\0")
     member = w.pattern(rf"[^\\\]\^-]|\\(?:{_ESCAPE}|b|-)")
     ranges = w.pattern(_ranges())
