@@ -69,6 +69,8 @@ class Pool:
         self.shortest_memo: dict[int, bytes | None] = {}
         self.bound_memo: dict[int, int] = {}
         self.saturate_memo: dict[tuple[int, int], int] = {}
+        self.charset_memo: dict[int, dict[alternatives.Encoder | None, CharSet]] = {}
+        self.within_memo: dict[tuple[int, int], bool] = {}
         self.shape_memo: dict[int, alternatives.Shape | None] = {}
         self._new((EMPTY,), (), False, True)
         self._new((EPSILON,), (), True, False)
@@ -157,6 +159,11 @@ class Pool:
             self._chars[chars] = node
         return node
 
+    def note_chars(self, e: int, encoder: alternatives.Encoder, chars: CharSet) -> None:
+        """Says that ``e`` is one character out of ``chars`` as ``encoder`` writes it, so that counted repetitions
+        of such can be simplified. The encoder must be a prefix-free code that writes different characters differently."""
+        alternatives.charsets_of(self, e)[encoder] = chars
+
     def any_text(self) -> int:
         """Any text: (any writable character)*. Complements of text languages are intersected with it."""
         if self._any_text is None:
@@ -224,9 +231,14 @@ class Pool:
             return b
         if kind == REPEAT:
             b_head, b_tail = self.args[b] if self.kinds[b] == CAT else (b, 1)
-            if self.kinds[b_head] == REPEAT and self.args[b_head][0] == self.args[a][0]:
-                (body, lo, hi), (_, lo2, hi2) = self.args[a], self.args[b_head]
-                return self._cat(self.repeat(body, lo + lo2, None if hi is None or hi2 is None else hi + hi2), b_tail)
+            if self.kinds[b_head] == REPEAT:
+                (body, lo, hi), (body2, lo2, hi2) = self.args[a], self.args[b_head]
+                if body == body2:
+                    return self._cat(self.repeat(body, lo + lo2, None if hi is None or hi2 is None else hi + hi2), b_tail)
+                if hi2 is None and hi != lo and alternatives.within(self, body, body2):  # x{2,5}.* is x{2}.*
+                    return self._cat(self.repeat(body, lo, lo), b)
+                if hi is None and hi2 != lo2 and alternatives.within(self, body2, body):  # .*x{2,5} is .*x{2}
+                    return self._cat(a, self._cat(self.repeat(body2, lo2, lo2), b_tail))
         return self._new((CAT, a, b), (a, b), self._nullable[a] and self._nullable[b], self._cat_known(a, b))
 
     def _cat_known(self, a: int, b: int) -> bool | None:
