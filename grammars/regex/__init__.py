@@ -8,7 +8,7 @@
 Reading order:
 
 1. :mod:`.charset`: sets of code points, Unicode properties, case folding.
-2. :mod:`.leaves`, :mod:`.expr`: hash-consed expressions over bytes (:class:`Pool`); :mod:`.alternatives` (unions and
+2. :mod:`.leaves`, :mod:`.expr`: hash-consed expressions over bytes (:class:`Pool`); :mod:`.derivatives`, :mod:`.alternatives` (unions and
    intersections kept small), :mod:`.search` (emptiness, shortest members), :mod:`.saturate` (cutting at a horizon).
 3. :mod:`.ast`, :mod:`.parser` and the dialects :mod:`.python_syntax`, :mod:`.ecma_syntax`, :mod:`.rust_syntax`;
    :mod:`.syntax` is their entry.

@@ -137,15 +137,28 @@ def _utf8_charset(pool: Pool, e: int) -> CharSet | None:
     if kind == LEAF:
         leaf = pool.args[e][0]
         return CharSet(leaf.ranges) if type(leaf) is Utf8 and leaf.remaining == 0 else None
-    if kind == LITERAL:
+    if kind == LITERAL and len(pool.args[e][0]) <= 4:
         try:
             text = pool.args[e][0].decode()
         except UnicodeDecodeError:
             return None
         return CharSet.of(text) if len(text) == 1 else None
     if kind == BYTES and pool.args[e][0] < 1 << 128:
-        return CharSet.of(b for b in range(128) if pool.args[e][0] >> b & 1)
+        return CharSet(_runs(pool.args[e][0]))
     return None
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """The runs of set bits."""
+    out, at = [], 0
+    while mask:
+        skip = (mask & -mask).bit_length() - 1
+        mask >>= skip
+        length = (~mask & (mask + 1)).bit_length() - 1
+        out.append((at + skip, at + skip + length - 1))
+        mask >>= length
+        at += skip + length
+    return out
 
 
 def within(pool: Pool, small: int, big: int) -> bool:
@@ -153,7 +166,7 @@ def within(pool: Pool, small: int, big: int) -> bool:
     found = pool.within_memo.get((small, big))
     if found is None:
         a, b = charsets_of(pool, small), charsets_of(pool, big)
-        found = small == big or any(encoder in b and not chars - b[encoder] for encoder, chars in a.items())
+        found = small == big or any(encoder in b and chars <= b[encoder] for encoder, chars in a.items())
         pool.within_memo[small, big] = found
     return found
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["ALT", "BOTH", "BYTES", "CAT", "EMPTY", "EPSILON", "LEAF", "LITERAL", "NOT", "REPEAT", "VARIABLE", "WORDS"]
+__all__ = ["ALL_BYTES", "ALT", "BOTH", "BYTES", "CAT", "EMPTY", "EPSILON", "LEAF", "LITERAL", "NOT", "REPEAT", "VARIABLE", "WORDS"]
+
+ALL_BYTES = (1 << 256) - 1
 
 EMPTY = 0
 EPSILON = 1
