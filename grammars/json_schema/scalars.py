@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import formats, strings
 from ..errors import ConstraintError, RegexError, SchemaError
-from ..regex.charset import ANY
 from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
+from ..regex.charset import ANY
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
@@ -36,15 +36,13 @@ def all_numbers(*, integer: bool = False) -> Numbers:
 
 def number_set(keywords: Mapping[str, Any], draft: str) -> NumberSet:
     """What the numeric keywords of one schema say together."""
-    bounds = {"minimum": keywords.get("minimum"), "maximum": keywords.get("maximum"), "exclusive_minimum": None, "exclusive_maximum": None}
-    for end, name in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if name not in keywords:
-            continue
-        if draft != "4":
-            bounds["exclusive_" + end] = keywords[name]
-        elif keywords[name]:  # draft 4: a flag that turns the bound next to it
-            bounds["exclusive_" + end], bounds[end] = bounds[end], None
-    return NumberSet.of(multiple_of=[keywords["multipleOf"]] if "multipleOf" in keywords else (), **bounds)
+    low, high = keywords.get("minimum"), keywords.get("maximum")
+    above, below = keywords.get("exclusiveMinimum"), keywords.get("exclusiveMaximum")
+    if draft == "4":  # flags there, which turn the bound next to them
+        low, above = (None, low) if above else (low, None)
+        high, below = (None, high) if below else (high, None)
+    step = [keywords["multipleOf"]] if "multipleOf" in keywords else []
+    return NumberSet.of(minimum=low, maximum=high, exclusive_minimum=above, exclusive_maximum=below, multiple_of=step)
 
 
 def points(values: Iterable[float]) -> Numbers:
@@ -202,7 +200,8 @@ class Scalars:
             found = self.any_text
             if "minLength" in keywords or "maxLength" in keywords:
                 lo, hi = int(keywords.get("minLength", 0)), keywords.get("maxLength")
-                found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, None if hi is None else int(hi))
+                hi = None if hi is None else int(hi)
+                found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, hi)
             if "pattern" in keywords:
                 found = self._both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
             if "format" in keywords and self.assert_format:
@@ -274,7 +273,7 @@ class Scalars:
         found: int | None = self._memo.get(key)
         if found is None:
             try:
-                found = s.to_expr(self.pool)
+                found = s.to_expr(self.pool, exponents=not (self.plain_integers and s.integer))
             except ConstraintError as e:
                 raise SchemaError(f"a number of the schema is out of range: {e}") from None
             if self.plain_integers and s.integer:
