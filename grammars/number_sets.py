@@ -178,6 +178,8 @@ class Magnitudes:
         nothing: Magnitudes,
     ) -> Magnitudes:
         """Bounds become the first and the last member, both inside."""
+        if any(unit % other == 0 for other in others):
+            return nothing
         power = Fraction(10) ** scale
         gaps = {int(x * power) for x in points if (x * power / unit).denominator == 1}
         period = math.lcm(unit, *others) // unit

@@ -252,6 +252,7 @@ def test_single_spellings(pool: Pool, numbers: NumberSet, text: str, member: boo
         NumberSet.of(minimum=1, exclusive_maximum=1),
         NumberSet.of(integer=True, exclusive_minimum=1, exclusive_maximum=2),
         NumberSet.of(integer=True, not_multiple_of=1),
+        NumberSet.of(integer=True, not_multiple_of=[1, 10**12 + 39]),
         NumberSet.of(multiple_of=6, not_multiple_of=3),
         NumberSet.of(minimum=3, maximum=3, excluded=[3]),
         NumberSet.of(integer=True, minimum=1, maximum=3, excluded=[1, 2, 3]),
