@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .. import formats, strings
@@ -276,13 +276,32 @@ class Scalars:
                 found = s.to_expr(self.pool, exponents=not (self.plain_integers and s.integer))
             except ConstraintError as e:
                 raise SchemaError(f"a number of the schema is out of range: {e}") from None
-            if self.plain_integers and s.integer:
-                found = self.pool.both(found, self._plain())
+            if self.plain_integers and s.integer and found != self.pool.EMPTY:
+                found = self.pool.leaf(_WithoutPoint(found, self.pool))
             self._memo[key] = found
         return found
 
-    def _plain(self) -> int:
-        pool = self.pool
-        digits = pool.byteset(sum(1 << b for b in b"0123456789"))
-        from_one = pool.byteset(sum(1 << b for b in b"123456789"))
-        return pool.cat(pool.opt(pool.literal(b"-")), pool.alt(pool.literal(b"0"), pool.cat(from_one, pool.star(digits))))
+
+_POINT = 1 << ord(".")
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutPoint:
+    """Numbers of a set of integers that are written without exponent anyway, without fraction as well (a leaf of the pool).
+
+    Every state keeps a text: digits that may be followed by a point and zeros are a member by themselves.
+    """
+
+    expr: int
+    pool: Pool = field(compare=False, repr=False)
+
+    @property
+    def nullable(self) -> bool:
+        return self.pool.nullable(self.expr)
+
+    def transitions(self) -> list[tuple[int, _WithoutPoint | None]]:
+        found: list[tuple[int, _WithoutPoint | None]] = []
+        for mask, target in self.pool.transitions(self.expr):
+            if mask & ~_POINT:
+                found.append((mask & ~_POINT, None if target == self.pool.EPSILON else _WithoutPoint(target, self.pool)))
+        return found
