@@ -56,7 +56,7 @@ def suite(data_dir: Path) -> Iterator[tuple[str, str, bool]]:
             if "format/" in group["file"] and isinstance(schema, dict):
                 for test in group["tests"]:
                     if isinstance(test["data"], str):
-                        yield schema.get("format"), test["data"], test["valid"]
+                        yield schema.get("format", ""), test["data"], test["valid"]
 
 
 @pytest.mark.parametrize("name", NAMES)
