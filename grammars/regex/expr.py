@@ -66,6 +66,7 @@ class Pool:
         self.bound_memo: dict[int, int] = {}
         self.saturate_memo: dict[tuple[int, int], int] = {}
         self.charset_memo: dict[int, dict[alternatives.Encoder | None, CharSet]] = {}
+        self.chars_memo: dict[tuple[int, alternatives.Encoder | None], int | None] = {}
         self.within_memo: dict[tuple[int, int], bool] = {}
         self.shape_memo: dict[int, alternatives.Shape | None] = {}
         self._new((EMPTY,), (), False, True)

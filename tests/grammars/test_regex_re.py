@@ -166,3 +166,21 @@ def test_hostile_patterns_end_in_errors() -> None:
         to_expr("(" * 5000 + "a" + ")" * 5000, pool)
     with pytest.raises(LimitError, match="regex_size"):
         to_expr("a" * 300_000, pool)
+
+
+@pytest.mark.parametrize("pattern", ["[0-9]{5}", "a.*b.*[cd]", "(?:ab?){3}|x{4}", "(?=.*x)y{2}"])
+@pytest.mark.parametrize("room", range(7))
+def test_emptiness_within_a_length(pattern: str, room: int) -> None:
+    """Room for a match, exactly: as many characters as the shortest match has."""
+    pool = Pool()
+    shortest = min(n for n in range(8) if not pool.is_empty(to_expr(pattern, pool, search=True, max_length=n)))
+    expr = to_expr(pattern, pool, search=True, max_length=room)
+    assert pool.is_empty(expr) == (room < shortest)
+    member = pool.shortest(expr)
+    if member is not None:
+        text = member.decode()
+        assert re.search(pattern, text)
+        assert len(text) == shortest
+    for byte in b"zz":  # characters that a match cannot use: room shrinks by one each
+        expr = pool.derivative(expr, byte)
+    assert pool.is_empty(expr) == (room < shortest + 2)
