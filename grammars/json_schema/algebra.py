@@ -159,8 +159,12 @@ class Algebra:
         return self._perhaps(lambda: self._alive_normal(self.both(a, b)))
 
     # ------------------------------------------------------------ eager refusal
-    def explore(self, goal: Goal) -> None:
-        """Makes every record that ``goal`` reaches, so that what has to be refused is refused now.
+    def explore(self, goal: Goal, risky: set[int]) -> None:
+        """Makes every record that ``goal`` reaches and that may have to be refused, so that it is refused now.
+
+        Args:
+            goal: of the whole schema.
+            risky: numbers of the schemas that may lead to a refusal (as their negations all may).
 
         Raises:
             SchemaError: a record needs something that is not supported.
@@ -182,7 +186,8 @@ class Algebra:
             for new in found:
                 if new not in seen:
                     seen.add(new)
-                    todo.append(new)
+                    if any(literal & 1 or literal >> 1 in risky for literal in new):
+                        todo.append(new)
 
     # ------------------------------------------------------------ emptiness
     def alive(self, goal: Goal) -> bool:

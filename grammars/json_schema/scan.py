@@ -16,7 +16,7 @@ from .references import Documents, Node
 
 __all__ = ["Finding", "Scan", "scan"]
 
-_RISKY = frozenset({"not", "oneOf", "if", "minProperties"})
+_RISKY = frozenset({"not", "oneOf", "if"})
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies"})
 
 
@@ -43,11 +43,11 @@ class Scan:
 
     Attributes:
         findings: one per assertion, in the order met.
-        risky: whether there are keywords whose normal form may have to be refused, so that it must be made at once.
+        risky: numbers of the schemas that lead to keywords whose normal form may have to be refused, so that it must be made at once.
     """
 
     findings: list[Finding] = field(default_factory=list)
-    risky: bool = False
+    risky: set[int] = field(default_factory=set)
 
     def refusal(self) -> Finding | None:
         """The first refused assertion."""
@@ -60,16 +60,29 @@ class _Scanner:
         self.result = Scan()
         self.patterns: set[str] = set()
         self.edges: dict[int, list[tuple[Node, str]]] = {}
+        self.parents: dict[int, list[int]] = {}
 
     def run(self) -> Scan:
         seen, todo = {self.documents.root.number}, [self.documents.root]
         while todo:
-            for node in self.visit(todo.pop()):
+            parent = todo.pop()
+            for node in self.visit(parent):
+                self.parents.setdefault(node.number, []).append(parent.number)
                 if node.number not in seen:
                     seen.add(node.number)
                     todo.append(node)
         self.loops()
+        self.spread()
         return self.result
+
+    def spread(self) -> None:
+        """What leads to something risky is risky."""
+        todo = list(self.result.risky)
+        while todo:
+            for parent in self.parents.get(todo.pop(), ()):
+                if parent not in self.result.risky:
+                    self.result.risky.add(parent)
+                    todo.append(parent)
 
     def visit(self, node: Node) -> list[Node]:
         """Checks one schema; its subschemas and what it refers to."""
@@ -120,8 +133,8 @@ class _Scanner:
                 status, reason = "annotation", "formats are annotations, as asked"
             elif value not in FORMATS:
                 status, reason = "annotation", f"{value!r} is no known format"
-        elif name in _RISKY:
-            self.result.risky = True
+        elif name in _RISKY or (name == "minProperties" and value > 1):
+            self.result.risky.add(node.number)
         self.result.findings.append(Finding(node.at(name), name, status, reason))
 
     def pattern(self, pattern: str, pointer: str) -> None:

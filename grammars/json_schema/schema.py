@@ -113,7 +113,7 @@ class JsonSchema(Constraint):
         if not meaning.alive(goal):
             raise ConstraintError("the schema has no instance, so no text fits it")
         if scanned.risky:
-            meaning.explore(goal)
+            meaning.explore(goal, scanned.risky)
         return ValueRule(Writer(meaning, Layout(pool, self.whitespace)), goal)
 
 
