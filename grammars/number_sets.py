@@ -206,7 +206,8 @@ class Magnitudes:
                 return nothing
         low = None if first == least else Threshold.of(first / power)
         high = None if last is None else Threshold.of(last / power)
-        kept = [n for n in sorted(gaps) if n > first and (last is None or n < last) and all(n % other for other in others)]
+        within = [n for n in sorted(gaps) if (low is None or n > first) and (last is None or n < last)]
+        kept = [n for n in within if all(n % other for other in others)]
         kept_points = tuple(Threshold.of(n / power) for n in kept)
         smallest = Threshold.of(first / power)
         pairs = tuple((n, scale) for n in others)
