@@ -76,7 +76,9 @@ def to_expr(
     try:
         return lowering.run(search, min_length, max_length)
     except RecursionError:
-        raise LimitError("nesting", Limits().nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern") from None
+        raise LimitError(
+            "nesting", Limits().nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern"
+        ) from None
     finally:
         pool.abandon()
 

@@ -109,7 +109,9 @@ class Parser:
         try:
             node = self.alternation()
         except RecursionError:
-            raise LimitError("nesting", self.limits.nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern") from None
+            raise LimitError(
+                "nesting", self.limits.nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern"
+            ) from None
         if self.at < len(self.text):
             self.fail("unbalanced )")
         return node
