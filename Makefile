@@ -8,6 +8,7 @@ PACKAGES := grammars samplers speculative guided
 # What `make demo` and `make bench` run, to be overridden on the command line.
 SCHEMA ?= examples/person.json
 PROMPT ?= Ada Lovelace was born in London in 1815.
+DEMO ?= --temperature 0 --whitespace indent=2
 DATA ?= $(if $(GUIDED_DATA),$(GUIDED_DATA),../shared/data)
 OUT ?= out
 BENCH ?= --sample 600 --times
@@ -34,8 +35,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@echo '$$ guided generate --schema $(SCHEMA) --stream "$(PROMPT)"'
-	@start=$$(date +%s) && $(BIN)/guided generate --schema $(SCHEMA) --stream "$(PROMPT)" \
+	@echo '$$ guided generate --schema $(SCHEMA) --stream $(DEMO) "$(PROMPT)"'
+	@start=$$(date +%s) && $(BIN)/guided generate --schema $(SCHEMA) --stream $(DEMO) "$(PROMPT)" \
 	  && echo "took $$(( $$(date +%s) - start )) s, loading the model included"
 
 test: $(READY)

@@ -169,15 +169,21 @@ class Completer:
         _, head, item = min(options, key=lambda option: (option[0], len(option[1])))
         return head + (b"".join(map(self.text, self._leave(*item))) if item else b"")
 
-    def _options(self, j: int, x: int) -> Iterator[tuple[float, bytes, Item | None]]:
-        """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text)."""
+    def _options(self, j: int, x: int, skipping: bool = True) -> Iterator[tuple[float, bytes, Item | None]]:
+        """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text).
+
+        Inside a lexeme that is skipped the bytes go on through the one behind it; a second one in a row is never on a shortest way.
+        """
         parser, pool = self.parser, self.lexer.pool
         if parser.complete(j) and x == parser.start_of(j):
             yield 0, b"", None
-        for (slot, _, skipped), expr in zip(parser.slots(j), self.lexer.exprs(x), strict=True):
-            if skipped:
-                continue
+        for i, ((slot, _, skipped), expr) in enumerate(zip(parser.slots(j), self.lexer.exprs(x), strict=True)):
             head = pool.shortest(expr)
             assert head is not None
-            for q, r in parser.items(parser.shift(slot)):
-                yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
+            if not skipped:
+                for q, r in parser.items(parser.shift(slot)):
+                    yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
+            elif skipping:
+                for to in parser.after(j, i):
+                    for cost, text, item in self._options(to, parser.start_of(to), skipping=False):
+                        yield len(head) + cost, head + text, item

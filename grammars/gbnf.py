@@ -212,7 +212,7 @@ class _Parser:
         self.i += 1
         out = []
         while self.peek() != '"':
-            out.append(chr(self.char('the string that begins at ' + self.where(first))))
+            out.append(chr(self.char("the string that begins at " + self.where(first))))
         self.i += 1
         return "".join(out)
 

@@ -104,7 +104,7 @@ class Magnitudes:
         least: where members may not be arbitrarily small: the smallest one, or the lower bound.
         points: single positive numbers that are no members though the rest would allow them.
         scale, step: members are ``n / 10**scale`` with ``n`` a multiple of ``step``; ``step == 0``: no grid.
-        others: with the same scale, members are multiples of none of these.
+        others: pairs ``(n, k)``: members are no multiples of ``n / 10**k``; on a grid ``k`` is always ``scale``.
     """
 
     zero: bool
@@ -117,7 +117,7 @@ class Magnitudes:
     points: tuple[Threshold, ...] = ()
     scale: int = 0
     step: int = 0
-    others: tuple[int, ...] = ()
+    others: tuple[tuple[int, int], ...] = ()
     least: Threshold | None = None
 
     @classmethod
@@ -143,9 +143,9 @@ class Magnitudes:
         split = [split_tens(x) for x in sorted(others)]
         scale = max((k for _, k in grids + split), default=0)
         unit = grids[0][0] * 10 ** (scale - grids[0][1]) if grids else 0
-        scaled = tuple(n * 10 ** (scale - k) for n, k in split)
         points = frozenset(x for x in excluded if x > 0 and is_decimal(x))
         if unit:
+            scaled = tuple(n * 10 ** (scale - k) for n, k in split)
             return cls._on_grid(lower, lower_open, upper, upper_open, unit, scale, scaled, points, nothing)
 
         def member(x: Fraction) -> bool:
@@ -162,7 +162,7 @@ class Magnitudes:
         ]
         low = None if lower is None else Threshold.of(lower)
         high = None if upper is None else Threshold.of(upper)
-        return cls(zero, exponents, False, low, lower_open, high, upper_open, tuple(map(Threshold.of, kept)), scale, 0, scaled, low)
+        return cls(zero, exponents, False, low, lower_open, high, upper_open, tuple(map(Threshold.of, kept)), scale, 0, tuple(split), low)
 
     @classmethod
     def _on_grid(
@@ -178,6 +178,8 @@ class Magnitudes:
         nothing: Magnitudes,
     ) -> Magnitudes:
         """Bounds become the first and the last member, both inside."""
+        if any(unit % other == 0 for other in others):
+            return nothing
         power = Fraction(10) ** scale
         gaps = {int(x * power) for x in points if (x * power / unit).denominator == 1}
         period = math.lcm(unit, *others) // unit
@@ -204,10 +206,12 @@ class Magnitudes:
                 return nothing
         low = None if first == least else Threshold.of(first / power)
         high = None if last is None else Threshold.of(last / power)
-        kept = [n for n in sorted(gaps) if n > first and (last is None or n < last) and all(n % other for other in others)]
+        within = [n for n in sorted(gaps) if (low is None or n > first) and (last is None or n < last)]
+        kept = [n for n in within if all(n % other for other in others)]
         kept_points = tuple(Threshold.of(n / power) for n in kept)
         smallest = Threshold.of(first / power)
-        return cls(nothing.zero, nothing.exponents, False, low, False, high, False, kept_points, scale, unit, others, smallest)
+        pairs = tuple((n, scale) for n in others)
+        return cls(nothing.zero, nothing.exponents, False, low, False, high, False, kept_points, scale, unit, pairs, smallest)
 
     @cached_property
     def _key(self) -> int:
@@ -220,7 +224,7 @@ class Magnitudes:
     @cached_property
     def modulus(self) -> int:
         """Residues by it decide every grid; 1 where there is none."""
-        return math.lcm(self.step or 1, *self.others)
+        return math.lcm(self.step or 1, *(n for n, _ in self.others))
 
     @cached_property
     def residual(self) -> bool:
@@ -266,4 +270,6 @@ class Magnitudes:
     @cached_property
     def max_trailing(self) -> int:
         """Zeros at the end of the whole part are counted up to this."""
-        return _power(self.modulus) + abs(self.scale) + 1 + (SLACK if self.exponents else 0)
+        coarsest = min((k for _, k in self.others), default=self.scale)
+        enough = max(_power(self.modulus) - min(coarsest, self.scale), 0)
+        return enough + SLACK if self.exponents else enough

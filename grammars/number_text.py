@@ -249,7 +249,7 @@ class Mantissa:
         numbers: the set.
         phase: in the whole part, right after the point, or in the fraction.
         size: as of the digits read, kept within ``-max_zeros - 1`` (fewer than any bound) and ``max_size + 1`` (more).
-        fraction: digits after the point.
+        fraction: digits after the point (0 where they do not matter).
         net: ``fraction`` less the zeros at the end of all digits.
         core: residue of the digits without these zeros.
         residue: residue of the digits.
@@ -275,7 +275,7 @@ class Mantissa:
         core = digit % n.modulus
         low = None if n.low is None else n.low.compare(EQUAL, digit)
         high = None if n.high is None else n.high.compare(EQUAL, digit)
-        points = tuple((i, t.compare(EQUAL, digit)) for i, t in enumerate(n.points))
+        points = tuple((i, 1) for i, t in enumerate(n.points) if t.digits[0] == digit)
         if zeros is None:
             return cls(n, _WHOLE, 1, 0, 0, core, core, low, high, points)._settled()
         if zeros > n.max_zeros and not n.beyond_zeros:
@@ -307,12 +307,12 @@ class Mantissa:
             if needed is None:
                 return ()
             lo.append(needed + self.net - n.scale)
-        for other in n.others:
+        for other, scale in n.others:
             needed = tens_needed(self.core % other, other)
             if needed is not None:
                 if self.net <= -n.max_trailing:  # at least so many zeros: all that is known is that these exponents are too great
                     return ()
-                hi.append(needed + self.net - n.scale - 1)
+                hi.append(needed + self.net - scale - 1)
         holes = {n.points[i].size - size for i, agreed in self.points if n.points[i].whole(agreed)}
         return _without(max(lo, default=None), min(hi, default=None), holes)
 
@@ -378,7 +378,7 @@ class Mantissa:
         for _ in range(n.modulus // n.step + len(gaps) + 1):
             if u > greatest:
                 return False
-            if u not in gaps and all((base + u) % other for other in n.others):
+            if u not in gaps and all((base + u) % other for other, _ in n.others):
                 return True
             u += n.step
         return False
@@ -389,10 +389,10 @@ class Mantissa:
         zeros = size + n.scale - self.size - self.net
         if zeros < 0:
             return False
-        if n.exponents and self.net <= -n.max_trailing and any(tens_needed(self.core % other, other) is not None for other in n.others):
+        if n.exponents and self.net <= -n.max_trailing and any(tens_needed(self.core % other, other) is not None for other, _ in n.others):
             return False
         value = self.core * pow(10, zeros, n.modulus) % n.modulus
-        if value % n.step or not all(value % other for other in n.others):
+        if value % n.step or not all(value % other for other, _ in n.others):
             return False
         if self.low is not None and n.low is not None and size == n.low.size and not (self.low == GREATER or n.low.whole(self.low)):
             return False
@@ -453,7 +453,8 @@ class Mantissa:
         core = residue if digit else self.core
         low = None if self.low is None or n.low is None else n.low.compare(self.low, digit)
         high = None if self.high is None or n.high is None else n.high.compare(self.high, digit)
-        points = tuple((i, n.points[i].compare(agreed, digit)) for i, agreed in self.points)
+        compared = ((i, n.points[i].compare(agreed, digit)) for i, agreed in self.points)
+        points = tuple(p for p in compared if p[1] >= EQUAL)
         phase = _WHOLE if self.phase == _WHOLE else _FRACTION
         return Mantissa(n, phase, size, fraction, net, core, residue, low, high, points)._settled()
 
@@ -461,8 +462,7 @@ class Mantissa:
         """The same state in its normal form; ``None`` if nothing can complete it."""
         if not self.alive():
             return None
-        n, low, high, size, net = self.numbers, self.low, self.high, self.size, self.net
-        points = tuple(p for p in self.points if p[1] >= EQUAL)
+        n, low, high, size, net, points = self.numbers, self.low, self.high, self.size, self.net, self.points
         if not n.exponents:
             low, high, points = self._undecided(points)
         elif size > n.max_size:

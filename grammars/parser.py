@@ -238,6 +238,10 @@ class Parser:
             found = self._gotos[key] = self._list(self._run(earley.GOTO, j, accept))
         return found
 
+    def after(self, j: int, i: int) -> tuple[int, ...]:
+        """Parser states after the lexeme of the ``i``-th slot of ``j``, and no other, ended."""
+        return self.goto(self.restrict(j, self.lexer.keeps((i,))), self.lexer.accepts((0,)))
+
     def _list(self, at: int) -> tuple[int, ...]:
         n = int(self.tables.lists[at])
         return tuple(self.tables.lists[at + 1 : at + 1 + n].tolist())

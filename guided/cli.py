@@ -199,7 +199,7 @@ def generate(
         with _console().status("generating"):
             results = run(loaded, [text] * n, constraint, **options)
         for result in results:
-            typer.echo(json.dumps(result.text, ensure_ascii=False) if n > 1 and "\n" in result.text else result.text)
+            typer.echo(result.text if n == 1 else _one_line(result))
     if not quiet:
         _statistics(results)
     if constraint is not None and any(result.finish_reason != "complete" for result in results):
@@ -218,6 +218,13 @@ def _streamed(model: Model, prompt: str, constraint: Constraint | None, options:
     sys.stdout.write("\n")
     assert last is not None and not isinstance(last, Partial)
     return last
+
+
+def _one_line(result: Result) -> str:
+    """JSON on one line; other text as it is, where it is one line, else as a JSON string."""
+    if isinstance(result.value, str) or result.value is None:
+        return result.text if "\n" not in result.text else json.dumps(result.text, ensure_ascii=False)
+    return json.dumps(result.value, ensure_ascii=False)
 
 
 def _statistics(results: list[Result]) -> None:

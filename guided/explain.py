@@ -88,7 +88,18 @@ def expected(automaton: Automaton, state: int) -> list[str]:
         text = automaton.forced_bytes(state)[:60].decode("utf-8", "ignore")
         if len(text) > 1:
             return [repr(text)]
-    return describe_bytes(following) + end
+    leads = [byte for byte in following if byte >= 0xC2]
+    if not 0 < len(leads) <= 4:
+        return describe_bytes(following) + end
+    return describe_bytes(byte for byte in following if byte < 0xC2) + [_character(automaton, state, lead) for lead in leads] + end
+
+
+def _character(automaton: Automaton, state: int, lead: int) -> str:
+    """The character that begins with the byte ``lead``, where there is only one, else the byte."""
+    first = bytes([lead])
+    rest = automaton.forced_bytes(automaton.advance_bytes(state, first))
+    text = (first + rest)[:4].decode("utf-8", "ignore")
+    return repr(text[0]) if text else _byte_name(lead)
 
 
 def misfit(automaton: Automaton, data: bytes) -> tuple[int, Misfit | None]:

@@ -20,14 +20,17 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
+from typing_extensions import TypedDict
 
 from grammars import AnyJson, Automaton, Choice, Constraint, ConstraintError, JsonSchema, Regex, Vocabulary
 
@@ -85,7 +88,7 @@ def target_of(value: Any) -> Target:
     if value is None or isinstance(value, Automaton):
         return _text(value)
     if isinstance(value, JsonSchema | AnyJson):
-        return Target(value, json.loads, partial_json, getattr(value, "schema", None))
+        return Target(value, json.loads, partial_json, getattr(value, "document", None))
     if isinstance(value, Constraint):
         return _text(value)
     if isinstance(value, dict | bool):
@@ -146,9 +149,28 @@ class _Closed(GenerateJsonSchema):
         return self._close(super().typed_dict_schema(schema))
 
 
+def _modern(kind: Any) -> Any:
+    """``typing.TypedDict`` s in a type as those of ``typing_extensions``, which is what pydantic needs before Python 3.12."""
+    if is_typeddict(kind) and type(kind).__module__ == "typing" and sys.version_info < (3, 12):
+        fields = {}
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            bare = get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
+            fields[name] = (Required if name in kind.__required_keys__ else NotRequired)[_modern(bare)]
+        made: Any = TypedDict(kind.__name__, fields)  # type: ignore[operator]
+        made.__doc__ = kind.__doc__
+        return made
+    origin, inner = get_origin(kind), get_args(kind)
+    modern = tuple(map(_modern, inner)) if origin not in (None, Literal, Callable) else inner
+    if modern == inner:
+        return kind
+    if origin is Annotated:
+        return Annotated[(modern[0], *inner[1:])]
+    return Union[modern] if origin in (Union, UnionType) else origin[modern]
+
+
 def _type(value: Any) -> Target:
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(value)
+        adapter: TypeAdapter[Any] = TypeAdapter(_modern(value))
         schema = adapter.json_schema(schema_generator=_Closed)
     except (PydanticUserError, TypeError, NameError) as error:
         raise ConstraintError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .writer import Writer
 
 __all__ = ["date", "date_time", "duration", "time"]
@@ -30,20 +32,28 @@ def time(w: Writer) -> int:
 
 
 def _leap_second(w: Writer) -> int:
-    """``hh:mm:60`` with the offsets that make it 23:59 UTC: for every local time one of each sign, and ``Z`` at 23:59 itself."""
+    """``hh:mm:60`` with an offset that makes it 23:59 in UTC.
+
+    The relation of the hours and that of the minutes are written separately, and intersected lazily: for ``-oh:om`` it
+    is 23 - oh and 59 - om; for ``+oh:om`` it is om - 1 and oh, but for om = 0 minute 59 of the hour before oh.
+    """
     pool = w.pool
-    second = pool.cat(w.text(":60"), w.pattern(_FRACTION))
-    zulu = w.pattern("[Zz]")
-    hours = []
-    for hour in range(24):
-        minutes = []
-        for minute in range(60):
-            local = 60 * hour + minute
-            ahead, behind = (local + 1) % 1440, (1439 - local) % 1440
-            offsets = [w.text(f"{sign}{o // 60:02}:{o % 60:02}") for sign, o in (("+", ahead), ("-", behind))]
-            minutes.append(pool.cat(w.text(f"{minute:02}"), second, pool.alt(*offsets, *([zulu] if local == 1439 else []))))
-        hours.append(pool.cat(w.text(f"{hour:02}:"), pool.alt(*minutes)))
-    return pool.alt(*hours)
+    second, minute = w.pattern(f":60{_FRACTION}"), w.pattern(_MINUTE)
+    colon = w.text(":")
+    two = [w.text(f"{n:02}") for n in range(60)]
+    plus, minus = w.text("+"), w.text("-")
+    hour = w.pattern(_HOUR)
+
+    def hours(sign: int, of_offset: Callable[[int], int], local: int, offset: int) -> int:
+        return pool.alt(*(pool.cat(two[of_offset(h)], colon, local, second, sign, two[h], colon, offset) for h in range(24)))
+
+    def minutes(sign: int, of_offset: Callable[[int], int], first: int) -> int:
+        return pool.alt(*(pool.cat(hour, colon, two[of_offset(m)], second, sign, hour, colon, two[m]) for m in range(first, 60)))
+
+    behind = pool.both(hours(minus, lambda h: 23 - h, minute, minute), minutes(minus, lambda m: 59 - m, 0))
+    ahead = pool.both(hours(plus, lambda h: h, minute, minute), minutes(plus, lambda m: m - 1, 1))
+    full_hours = hours(plus, lambda h: (h + 23) % 24, two[59], two[0])
+    return pool.alt(behind, ahead, full_hours, pool.cat(w.text("23:59"), second, w.pattern("[Zz]")))
 
 
 def date_time(w: Writer) -> int:

@@ -115,8 +115,8 @@ def _is_virama(point: int) -> bool:
 def idn_hostname(w: Writer) -> int:
     """Labels of RFC 5892 characters with its contextual rules, with any of the four dots; ASCII names as in :func:`hostname`.
 
-    Right-to-left labels follow the simple half of RFC 5893: no label mixes directions. Labels are limited to 59 characters that are not ASCII
-    ones only, since the length counts for their Punycode.
+    Of the rules for right-to-left names (RFC 5893) it takes a stricter form: no label mixes directions. A label that is not
+    ASCII has at most 59 characters here; RFC 5891 limits its Punycode.
     """
     pool = w.pool
     valid = _valid_characters()
@@ -125,28 +125,28 @@ def idn_hostname(w: Writer) -> int:
     def one(chars: CharSet) -> int:
         return w.chars(chars & every)
 
+    # What is bad stays bad whatever follows: with every byte string as the rest, such a label is seen to be dead at once.
+    rest = pool.negate(pool.EMPTY)
+
     def anywhere(part: int) -> int:
-        return pool.cat(pool.star(one(every)), part, pool.star(one(every)))
+        return pool.cat(pool.star(one(every)), part, rest)
 
     def unless_preceded(context: CharSet, by: CharSet) -> int:
         """Labels with a character of ``context`` at the start or not after one of ``by``."""
-        rest = pool.star(one(every))
         return pool.alt(pool.cat(one(context), rest), anywhere(pool.cat(one(every - by), one(context))))
 
     def unless_followed(context: CharSet, by: CharSet) -> int:
-        rest = pool.star(one(every))
-        return pool.alt(pool.cat(rest, one(context)), anywhere(pool.cat(one(context), one(every - by))))
+        return pool.alt(pool.cat(pool.star(one(every)), one(context)), anywhere(pool.cat(one(context), one(every - by))))
 
     marks = property_set("M")
     middle, keraia, hebrew_marks, katakana = (CharSet.of(c) for c in ("\u00b7", "\u0375", "\u05f3\u05f4", "\u30fb"))
     viramas = CharSet((p, p) for p in marks.points() if _is_virama(p))
     kana = property_set("sc=Hiragana") | property_set("sc=Katakana") | property_set("sc=Han")
     arabic, extended = CharSet([(0x660, 0x669)]), CharSet([(0x6F0, 0x6F9)])
-    hyphen = CharSet.of("-")
-    rest = pool.star(one(every))
+    hyphen, digits = CharSet.of("-"), CharSet([(0x30, 0x39)])
     bad = [
         pool.cat(one(marks | hyphen), rest),
-        pool.cat(rest, one(hyphen)),
+        pool.cat(pool.star(one(every)), one(hyphen)),
         pool.cat(one(every), one(every), w.text("--"), rest),
         unless_preceded(middle, CharSet.of("l")),
         unless_followed(middle, CharSet.of("l")),
@@ -156,12 +156,16 @@ def idn_hostname(w: Writer) -> int:
         pool.both(anywhere(one(katakana)), pool.star(one(every - (kana - katakana)))),
         pool.both(anywhere(one(arabic)), anywhere(one(extended))),
         pool.both(anywhere(one(_right_to_left())), anywhere(one(_left_to_right()))),
-        pool.cat(one(CharSet([(0x30, 0x39)]) | arabic), pool.star(one(every - _right_to_left())), one(_right_to_left()), rest),
+        pool.both(anywhere(one(arabic)), anywhere(one(digits))),
     ]
     label = pool.minus(pool.repeat(one(every), 1, 59), pool.alt(*bad))
     ascii_label = pool.minus(w.pattern(_LABEL), w.pattern("(?s:..)--(?s:.)*"))
     dot = w.pattern("[.\u3002\uff0e\uff61]")
-    return _names(w, pool.alt(label, ascii_label), dot)
+    names = _names(w, pool.alt(label, ascii_label), dot)
+    # In a name with a label from right to left no label starts with a digit or a mark of its own.
+    anything = w.pattern("(?s:.)*")
+    starts = pool.cat(pool.opt(pool.cat(anything, dot)), one(digits | arabic | extended), rest)
+    return pool.minus(names, pool.both(pool.cat(anything, one(_right_to_left()), rest), starts))
 
 
 @cache

@@ -1,8 +1,8 @@
 """Regular expressions (ECMA-262 with the ``u`` flag) as a language, approximated from the inside.
 
 Nesting is not regular, nor are references back to groups and names. So groups are nested up to :data:`DEPTH` deep, ranges in
-classes stay within ASCII letters of one case or digits, repetition counts have at most three digits (two-sided ones two), and
-named groups and back references are not accepted. Every accepted text is a valid expression.
+classes stay within ASCII letters of one case or digits, repetition counts have at most three digits (two-sided ones two),
+at most one group has a name, and back references are not accepted. Every accepted text is a valid expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ DEPTH = 4
 
 _CATEGORIES = "C|Cc|Cf|Cn|Co|L|Ll|Lm|Lo|Lt|Lu|M|Mc|Me|Mn|N|Nd|Nl|No|P|Pc|Pd|Pe|Pf|Pi|Po|Ps|S|Sc|Sk|Sm|So|Z|Zl|Zp|Zs"
 _SCRIPTS = "Latin|Greek|Cyrillic|Arabic|Hebrew|Han|Hiragana|Katakana|Hangul|Thai|Devanagari"
-_PROPERTY = rf"[pP]\{{(?:(?:(?:gc|General_Category)=)?(?:{_CATEGORIES})|(?:sc|scx|Script|Script_Extensions)=(?:{_SCRIPTS})|Alphabetic|ASCII|Any|Emoji|Lowercase|Uppercase|White_Space)\}}"
+_BINARY = "Alphabetic|ASCII|Any|Emoji|Lowercase|Uppercase|White_Space"
+_PROPERTY = (
+    rf"[pP]\{{(?:(?:(?:gc|General_Category)=)?(?:{_CATEGORIES})"
+    rf"|(?:sc|scx|Script|Script_Extensions)=(?:{_SCRIPTS})|{_BINARY})\}}"
+)
 _HEX = "[0-9A-Fa-f]"
 _ESCAPE = rf"[dDwWsStnrfv^$\\.*+?()\[\]{{}}|/]|c[A-Za-z]|x{_HEX}{{2}}|u{_HEX}{{4}}|u\{{0*(?:{_HEX}{{1,5}}|10{_HEX}{{4}})\}}|{_PROPERTY}"
 
@@ -42,7 +46,7 @@ def _counts() -> str:
 def regex(w: Writer) -> int:
     """Valid regular expressions (not all of them, see the module)."""
     pool = w.pool
-    atom = w.pattern(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{_ESCAPE})|\\b|\\B".replace(r"|\\b|\\B", ""))
+    atom = w.pattern(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{_ESCAPE})")
     zero = w.pattern(r"\\0")
     member = w.pattern(rf"[^\\\]\^-]|\\(?:{_ESCAPE}|b|-)")
     ranges = w.pattern(_ranges())
@@ -51,14 +55,25 @@ def regex(w: Writer) -> int:
     quantifier = w.pattern(rf"(?:[*+?]|\{{(?:[0-9]{{1,3}},?|{_counts()})\}})\??")
     assertion = w.pattern(r"[\^$]|\\[bB]")
     single = pool.alt(atom, charclass)
+    name = w.pattern("[A-Za-z_$][A-Za-z0-9_$]*")
     # "\0" must not be followed by a digit; it is accepted at the end of a sequence and in front of a quantifier.
-    body = pool.EPSILON
+    plain = pool.alt(assertion, pool.cat(single, pool.opt(quantifier)), pool.cat(zero, quantifier))
+    unnamed = named = pool.EMPTY  # the parts that hold no named group, or one, up to the depth reached
     for _ in range(DEPTH + 1):
-        term = pool.alt(assertion, pool.cat(single, pool.opt(quantifier)), pool.cat(zero, quantifier))
-        if body != pool.EPSILON:
-            group = pool.cat(w.pattern(r"\((?:\?:)?"), body, w.text(")"))
-            look = pool.cat(w.pattern(r"\(\?<?[=!]"), body, w.text(")"))
-            term = pool.alt(term, pool.cat(group, pool.opt(quantifier)), look)
-        sequence = pool.cat(pool.star(term), pool.opt(zero))
-        body = pool.cat(sequence, pool.star(pool.cat(w.text("|"), sequence)))
-    return body
+        terms = pool.alt(plain, _groups(w, unnamed, quantifier)) if unnamed != pool.EMPTY else plain
+        sequence = pool.cat(pool.star(terms), pool.opt(zero))
+        if unnamed != pool.EMPTY:
+            bracket = pool.cat(w.text("(?<"), name, w.text(">"), unnamed, w.text(")"), pool.opt(quantifier))
+            one = pool.alt(bracket, _groups(w, named, quantifier)) if named != pool.EMPTY else bracket
+            bar = w.text("|")
+            before, after = pool.star(pool.cat(sequence, bar)), pool.star(pool.cat(bar, sequence))
+            named = pool.cat(before, pool.star(terms), one, sequence, after)
+        unnamed = pool.cat(sequence, pool.star(pool.cat(w.text("|"), sequence)))
+    return pool.alt(unnamed, named)
+
+
+def _groups(w: Writer, body: int, quantifier: int) -> int:
+    """A group or an assertion around ``body``."""
+    pool = w.pool
+    group = pool.cat(w.pattern(r"\((?:\?:)?"), body, w.text(")"), pool.opt(quantifier))
+    return pool.alt(group, pool.cat(w.pattern(r"\(\?<?[=!]"), body, w.text(")")))

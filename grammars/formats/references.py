@@ -10,9 +10,8 @@ __all__ = ["iri", "iri_reference", "json_pointer", "relative_json_pointer", "uri
 _PERCENT = "%[0-9A-Fa-f]{2}"
 _SUB_DELIMS = "!$&'()*+,;="
 _UNRESERVED = r"A-Za-z0-9._~\-"
-_UCS = "".join(
-    f"\\U{a:08x}-\\U{b:08x}" for a, b in [(0xA0, 0xD7FF), (0xF900, 0xFDCF), (0xFDF0, 0xFFEF), *((p * 0x10000, p * 0x10000 + 0xFFFD) for p in range(1, 14)), (0xE1000, 0xEFFFD)]
-)
+_PLANES = [(plane << 16, (plane << 16) + 0xFFFD) for plane in range(1, 14)]
+_UCS = "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in [(0xA0, 0xD7FF), (0xF900, 0xFDCF), (0xFDF0, 0xFFEF), *_PLANES, (0xE1000, 0xEFFFD)])
 _PRIVATE = r"\U0000e000-\U0000f8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 

@@ -15,7 +15,7 @@ from ..rules import Rule, State, Symbol
 from .normal import ANYTHING, NOTHING, ArrayRecord, Event, Goal, conjunction, opposites
 
 if TYPE_CHECKING:
-    from .meaning import Meaning
+    from .algebra import Algebra
     from .writer import Writer
 
 __all__ = ["ArrayPlan", "ArrayRule", "Spot"]
@@ -24,7 +24,7 @@ __all__ = ["ArrayPlan", "ArrayRule", "Spot"]
 class Spot(NamedTuple):
     """What matters of the elements written so far: their number, how often each counted schema was met, the open clauses."""
 
-    index: int
+    size: int
     counts: tuple[int, ...]
     open: int
 
@@ -37,7 +37,7 @@ class ArrayPlan:
         record: the arrays.
     """
 
-    def __init__(self, meaning: Meaning, record: ArrayRecord) -> None:
+    def __init__(self, meaning: Algebra, record: ArrayRecord) -> None:
         self.meaning, self.record = meaning, record
         self.clauses = record.clauses
         bounds = [len(record.prefix), record.least, record.most or 0]
@@ -69,9 +69,9 @@ class ArrayPlan:
 
     def _steps(self, spot: Spot) -> Iterator[tuple[Goal, Spot]]:
         record = self.record
-        if record.most is not None and spot.index >= record.most:
+        if record.most is not None and spot.size >= record.most:
             return
-        goal = record.goal(spot.index)
+        goal = record.goal(spot.size)
         if goal == NOTHING:
             return
         choices: list[list[tuple[Goal, int, int]]] = []  # (what holds, which counter goes up or -1, which clauses close)
@@ -83,7 +83,7 @@ class ArrayPlan:
             choices.append(ways)
         for i, clause in enumerate(self.clauses):
             if spot.open >> i & 1:
-                events = [e for e in clause if e.kind == "has" and e.lo <= spot.index and (e.hi is None or spot.index < e.hi)]
+                events = [e for e in clause if e.kind == "has" and e.lo <= spot.size and (e.hi is None or spot.size < e.hi)]
                 choices.append([(ANYTHING, -1, 0), *((e.goal, -1, 1 << i) for e in events)])
         seen = set()
         for choice in product(*choices):
@@ -93,7 +93,7 @@ class ArrayPlan:
                 if counter >= 0:
                     counts[counter] += 1
                 still &= ~closed
-            step = value, self._tidy(spot.index + 1, tuple(counts), still)
+            step = value, self._tidy(spot.size + 1, tuple(counts), still)
             if value != NOTHING and step not in seen:
                 seen.add(step)
                 yield step
@@ -109,7 +109,7 @@ class ArrayPlan:
 
     def final(self, spot: Spot) -> bool:
         """Whether the array may end here."""
-        if spot.index < self.record.least or any(n < lo for n, (_, lo, _) in zip(spot.counts, self.record.counters, strict=True)):
+        if spot.size < self.record.least or any(n < lo for n, (_, lo, _) in zip(spot.counts, self.record.counters, strict=True)):
             return False
         return all(any(_met_at_end(e, spot) for e in clause) for i, clause in enumerate(self.clauses) if spot.open >> i & 1)
 
@@ -146,7 +146,7 @@ class ArrayPlan:
 
 
 def _met_at_end(event: Event, spot: Spot) -> bool:
-    return event.kind == "fewer" and spot.index < event.lo
+    return event.kind == "fewer" and spot.size < event.lo
 
 
 class ArrayRule(Rule):

@@ -37,6 +37,11 @@ class Keyword:
     problem: Callable[[Any], str | None]
     refused: str = ""
 
+    @property
+    def applies(self) -> bool:
+        """Whether it is an applicator or a reference, which asserts also where the validation vocabulary is not in use."""
+        return bool(self.schemas) or self.name.endswith(("$ref", "Ref"))
+
 
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite JSON number (booleans are none)."""

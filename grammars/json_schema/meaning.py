@@ -7,15 +7,27 @@ normalised. Emptiness is the least fixpoint (a schema that requires itself for e
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
-from .normal import ANYTHING, NOTHING, ArrayRecord, Clause, Event, Goal, KeySet, Lang, Name, Normal, ObjectRecord, Rest, conjunction, opposites
+from .algebra import Algebra, Unsettled
+from .normal import (
+    ANYTHING,
+    NOTHING,
+    ArrayRecord,
+    Clause,
+    Event,
+    Goal,
+    KeySet,
+    Lang,
+    Name,
+    Normal,
+    ObjectRecord,
+    Rest,
+)
 from .references import Documents, Node
 from .scalars import (
     NUMBER_KEYWORDS,
@@ -23,28 +35,30 @@ from .scalars import (
     Scalars,
     Texts,
     all_numbers,
-    both_numbers,
-    either_numbers,
     number_set,
-    other_numbers,
     points,
 )
 
-if TYPE_CHECKING:
-    from .arrays import ArrayPlan
-    from .objects import ObjectPlan
-
 __all__ = ["Meaning"]
 
-_OBJECT_KEYWORDS = frozenset({"properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties", "propertyNames", "dependentRequired"})
-_ARRAY_KEYWORDS = frozenset({"items", "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "minContains", "maxContains"})
+_OBJECT_KEYWORDS = frozenset(
+    {
+        "additionalProperties",
+        "dependentRequired",
+        "maxProperties",
+        "minProperties",
+        "patternProperties",
+        "properties",
+        "propertyNames",
+        "required",
+    }
+)
+_ARRAY_KEYWORDS = frozenset(
+    {"additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems"}
+)
 
 
-class _Unsettled(Exception):
-    """A schema's normal form was asked for while it is being made."""
-
-
-class Meaning:
+class Meaning(Algebra):
     """The normal forms of one schema's nodes and goals, each made once.
 
     Args:
@@ -55,20 +69,11 @@ class Meaning:
     """
 
     def __init__(self, documents: Documents, scalars: Scalars, limits: Limits, keep_order: bool = True) -> None:
-        self.documents, self.scalars, self.limits, self.keep_order = documents, scalars, limits, keep_order
-        self.pool = scalars.pool
-        both = frozenset({False, True})
-        self.everything = Normal(True, both, all_numbers(), scalars.all_texts, (ArrayRecord(),), (ObjectRecord(),))
-        self.nothing = Normal(False, frozenset(), (), scalars.no_texts, (), ())
+        super().__init__(scalars, limits, keep_order)
+        self.documents = documents
         self._goals: dict[Goal, Normal] = {}
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
-        self._alive: dict[Hashable, bool] = {}
-        self._simple: dict[Any, Any] = {}
-        self._open: dict[Hashable, int] = {}
-        self._lowest = math.inf
-        self._object_plans: dict[ObjectRecord, ObjectPlan] = {}
-        self._array_plans: dict[ArrayRecord, ArrayPlan] = {}
         self._makers: dict[str, Callable[[Node, dict[str, Any]], Normal]] = {
             "enum": lambda node, schema: self._values(schema["enum"], node.at("enum")),
             "const": lambda node, schema: self._values([schema["const"]], node.at("const")),
@@ -112,119 +117,21 @@ class Meaning:
             self._literals[literal] = found
         return found
 
+    def pointer(self, goal: Goal) -> str:
+        return self.documents.nodes[min(goal) >> 1].pointer if goal else ""
+
     def _child(self, node: Node, keyword: str, *path: str | int) -> Normal:
         schema = node.schema[keyword]
         for token in path:
             schema = schema[token]
         return self._literal(2 * self.documents.child(node, schema, keyword, *path).number)
 
-    # ------------------------------------------------------------ operations
-    def both(self, a: Normal, b: Normal) -> Normal:
-        """Intersection."""
-        if a is self.everything or a is b:
-            return b
-        if b is self.everything:
-            return a
-        return Normal(
-            a.null and b.null,
-            a.booleans & b.booleans,
-            both_numbers(a.numbers, b.numbers),
-            self.scalars.both(a.texts, b.texts),
-            self._product(a.arrays, b.arrays),
-            self._product(a.objects, b.objects),
-        )
-
-    def either(self, parts: Sequence[Normal]) -> Normal:
-        """Union."""
-        if len(parts) == 1:
-            return parts[0]
-        if any(p is self.everything for p in parts):
-            return self.everything
-        return Normal(
-            any(p.null for p in parts),
-            frozenset[bool]().union(*(p.booleans for p in parts)),
-            either_numbers(p.numbers for p in parts),
-            self.scalars.either([p.texts for p in parts]),
-            self._sum([r for p in parts for r in p.arrays], ArrayRecord()),
-            self._sum([r for p in parts for r in p.objects], ObjectRecord()),
-        )
-
-    def negate(self, a: Normal) -> Normal:
-        """Complement."""
-        if a is self.everything:
-            return self.nothing
-        arrays: tuple[ArrayRecord, ...] = (ArrayRecord(),)
-        for array in a.arrays:
-            arrays = self._product(arrays, array.opposite())
-        objects: tuple[ObjectRecord, ...] = (ObjectRecord(),)
-        for record in a.objects:
-            objects = self._product(objects, record.opposite())
-        return Normal(
-            not a.null,
-            self.everything.booleans - a.booleans,
-            other_numbers(a.numbers),
-            self.scalars.without(a.texts),
-            arrays,
-            objects,
-        )
-
-    def _product(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-        found = dict.fromkeys(self._simplified(x.both(y)) for x in a for y in b)
-        found.pop(None, None)
-        if len(found) > 1:  # what is empty may multiply, so it goes at once where that can be told
-            return tuple(self._bounded([record for record in found if self._perhaps(partial(self.alive_record, record))]))
-        return tuple(found)
-
-    def _simplified(self, record: Any) -> Any:
-        """The record with what its clauses leave open reduced; ``None`` where a clause cannot be met."""
-        from .simplify import simplified
-
-        if not record.clauses:
-            return record
-        if record not in self._simple:
-            self._simple[record] = simplified(self, record)
-        return self._simple[record]
-
-    def never(self, goal: Goal) -> bool:
-        """Whether ``goal`` certainly has no instance, as far as that can be told now."""
-        return goal == NOTHING or (bool(goal) and not self._perhaps(partial(self.alive, goal)))
-
-    def always(self, goal: Goal, other: Goal) -> bool:
-        """Whether every value of ``goal`` certainly satisfies ``other``, as far as that can be told now."""
-        return other <= goal or all(self.never(conjunction(goal, g)) for g in opposites(other - goal))
-
-    def _sum(self, records: Sequence[Any], full: Any) -> tuple[Any, ...]:
-        found = dict.fromkeys(records)
-        return (full,) if full in found else tuple(self._bounded(list(found)))
-
-    def _bounded(self, records: list[Any]) -> list[Any]:
-        if len(records) > self.limits.schema_size:
-            raise LimitError("schema_size", self.limits.schema_size, "(alternatives of one type in a schema's normal form)")
-        return records
-
-    def _perhaps(self, question: Callable[[], bool]) -> bool:
-        """Whether something has an instance, as far as that can be told now.
-
-        The answer decides what goes into a normal form for good, so where it depends on what is being made or asked, it is yes.
-        """
-        outer, self._lowest = self._lowest, math.inf
-        try:
-            return question() or self._lowest < math.inf
-        except _Unsettled:
-            return True
-        finally:
-            self._lowest = outer
-
-    def _overlap(self, a: Normal, b: Normal) -> bool:
-        """Whether two sets may have a value in common."""
-        return self._perhaps(lambda: self._alive_normal(self.both(a, b)))
-
     # ------------------------------------------------------------ nodes
     def _node(self, node: Node) -> Normal:
         if isinstance(node.schema, bool):
             return self.everything if node.schema else self.nothing
         if node.number in self._making:
-            raise _Unsettled(node.pointer)
+            raise Unsettled(node.pointer)
         self._making[node.number] = None
         try:
             result = self.everything
@@ -419,106 +326,6 @@ class Meaning:
 
     def _constant(self, value: Any, pointer: str) -> Goal:
         return frozenset({2 * self.documents.constant(value, pointer).number})
-
-    # ------------------------------------------------------------ eager refusal
-    def explore(self, goal: Goal) -> None:
-        """Makes every record that ``goal`` reaches, so that what has to be refused is refused now.
-
-        Raises:
-            SchemaError: a record needs something that is not supported.
-        """
-        seen, todo = {goal}, [goal]
-        while todo:
-            at = todo.pop()
-            if not self.alive(at):
-                continue
-            normal = self.normal(at)
-            found: list[Goal] = []
-            for array in normal.arrays:
-                if self.alive_record(array):
-                    found += self.array_plan(array).goals()
-            for record in normal.objects:
-                if self.alive_record(record):
-                    self.object_plan(record).refuse_if_fooled(self._pointer(at))
-                    found += self.object_plan(record).goals()
-            for new in found:
-                if new not in seen:
-                    seen.add(new)
-                    todo.append(new)
-
-    def _pointer(self, goal: Goal) -> str:
-        return self.documents.nodes[min(goal) >> 1].pointer if goal else ""
-
-    # ------------------------------------------------------------ emptiness
-    def alive(self, goal: Goal) -> bool:
-        """Whether some value satisfies ``goal``."""
-        if not goal:
-            return True
-        if 1 in goal:
-            return False
-        return self.settle(("goal", goal), lambda: self._alive_normal(self.normal(goal)), fixpoint=True)
-
-    def implies(self, goal: Goal, other: Goal) -> bool:
-        """Whether every value of ``goal`` satisfies ``other``."""
-        return other <= goal or not any(self.alive(conjunction(goal, g)) for g in opposites(other - goal))
-
-    def alive_record(self, record: ArrayRecord | ObjectRecord) -> bool:
-        """Whether some array or object is in ``record``."""
-        if isinstance(record, ArrayRecord):
-            return self.array_plan(record).alive
-        return self.object_plan(record).alive
-
-    def settle(self, key: Hashable, answer: Callable[[], bool], fixpoint: bool = False) -> bool:
-        """Memo of monotone questions about emptiness that may depend on themselves.
-
-        A question that is asked again while it is open is answered no (the least fixpoint); a no that rests on such an
-        answer to a question further out is not remembered.
-        """
-        known = self._alive.get(key)
-        if known is not None:
-            return known
-        if fixpoint and key in self._open:
-            self._lowest = min(self._lowest, self._open[key])
-            return False
-        depth, outer = len(self._open), self._lowest
-        self._lowest = math.inf
-        try:
-            if fixpoint:
-                self._open[key] = depth
-            result = answer()
-            if result or self._lowest >= depth:
-                self._alive[key] = result
-                self._lowest = math.inf
-            return result
-        finally:
-            if fixpoint:
-                self._open.pop(key, None)
-            self._lowest = min(outer, self._lowest)
-
-    def _alive_normal(self, normal: Normal) -> bool:
-        if normal.null or normal.booleans:
-            return True
-        if normal.numbers or not self.scalars.is_empty(normal.texts):
-            return True
-        return any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))
-
-    def object_plan(self, record: ObjectRecord) -> ObjectPlan:
-        """What is worked out about a record once."""
-        from .objects import ObjectPlan
-
-        plan = self._object_plans.get(record)
-        if plan is None:
-            plan = self._object_plans[record] = ObjectPlan(self, record)
-        return plan
-
-    def array_plan(self, record: ArrayRecord) -> ArrayPlan:
-        """What is worked out about a record once."""
-        from .arrays import ArrayPlan
-
-        plan = self._array_plans.get(record)
-        if plan is None:
-            plan = self._array_plans[record] = ArrayPlan(self, record)
-        return plan
 
 
 def _needs(name: str, needed: Iterable[str]) -> tuple[Clause, ...]:

@@ -1,8 +1,9 @@
 """The normal form of a schema: a union of records, one JSON type each, closed under *and*, *or* and *not*.
 
 A :class:`Normal` says for every JSON type which values are in: null and the booleans as sets, numbers as unions of exact
-number sets, strings as finite sets or regular languages (an expression of a :class:`~grammars.regex.expr.Pool` over every spelling that JSON
-allows, so that complement and intersection of languages are complement and intersection of sets of values), arrays and objects as tuples of records. Several records of a type are alternatives and may overlap.
+number sets, strings as finite sets or regular languages (an expression of a :class:`~grammars.regex.expr.Pool` over every
+spelling that JSON allows, so that complement and intersection of languages are complement and intersection of sets of
+values), arrays and objects as tuples of records. Several records of a type are alternatives and may overlap.
 
 The schemas of elements and members stay **lazy**: a :data:`Goal` is a conjunction of literals, each the
 number of a schema node or its negation, which is only normalised when generation gets there. So recursion ends.
@@ -21,7 +22,23 @@ from typing import Union
 
 from .scalars import Numbers, Texts
 
-__all__ = ["ANYTHING", "NOTHING", "ArrayRecord", "Clause", "Event", "Goal", "KeySet", "Lang", "Name", "ObjectRecord", "Rest", "conjunction", "opposites"]
+__all__ = [
+    "ANYTHING",
+    "NOTHING",
+    "ArrayRecord",
+    "Clause",
+    "Event",
+    "Goal",
+    "KeySet",
+    "Lang",
+    "Name",
+    "Normal",
+    "ObjectRecord",
+    "Rest",
+    "conjunction",
+    "of_clause",
+    "opposites",
+]
 
 Goal = frozenset[int]
 """Literals that must all hold: ``2 * node`` for a schema node, ``2 * node + 1`` for its negation. Node 0 is the schema ``true``."""
@@ -123,7 +140,7 @@ class ObjectRecord:
 
     def both(self, other: ObjectRecord) -> ObjectRecord:
         """Objects that are in both records; declared names keep the order of first appearance."""
-        if self == _ANY_OBJECT or self == other:
+        if self in (_ANY_OBJECT, other):
             return other
         if other == _ANY_OBJECT:
             return self
@@ -228,7 +245,7 @@ class ArrayRecord:
 
     def both(self, other: ArrayRecord) -> ArrayRecord:
         """Arrays that are in both records."""
-        if self == _ANY_ARRAY or self == other:
+        if self in (_ANY_ARRAY, other):
             return other
         if other == _ANY_ARRAY:
             return self

@@ -19,7 +19,7 @@ from ..rules import Rule, State, Symbol, Terminal
 from .normal import ANYTHING, NOTHING, Clause, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
 
 if TYPE_CHECKING:
-    from .meaning import Meaning
+    from .algebra import Algebra
     from .writer import Writer
 
 __all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
@@ -33,13 +33,13 @@ class Where(NamedTuple):
     Attributes:
         position: index in the declared order of the next name that may come.
         seen: bit set of the tracked names that are there.
-        count: number of members, as far as it matters.
+        size: number of members, as far as it matters.
         open: bit set of the clauses that nothing written so far satisfies.
     """
 
     position: int
     seen: int
-    count: int
+    size: int
     open: int
 
 
@@ -68,7 +68,7 @@ class ObjectPlan:
         record: the objects.
     """
 
-    def __init__(self, meaning: Meaning, record: ObjectRecord) -> None:
+    def __init__(self, meaning: Algebra, record: ObjectRecord) -> None:
         self.meaning, self.record = meaning, record
         self.pool, self.scalars = meaning.pool, meaning.scalars
         self.order = record.order if meaning.keep_order else ()
@@ -141,7 +141,8 @@ class ObjectPlan:
             return []
         parts: list[tuple[int, frozenset[int]]] = [(self.scalars.names_except(tuple(self._mentioned())), frozenset())]
         for atom in atoms:
-            split = [(pool.both(expr, atom), inside | {atom}) for expr, inside in parts] + [(pool.minus(expr, atom), inside) for expr, inside in parts]
+            split = [(pool.both(expr, atom), inside | {atom}) for expr, inside in parts]
+            split += [(pool.minus(expr, atom), inside) for expr, inside in parts]
             parts = [(expr, inside) for expr, inside in split if not pool.is_empty(expr)]
             if len(parts) > self.meaning.limits.schema_size:
                 raise LimitError("schema_size", self.meaning.limits.schema_size, "(overlaps of key patterns)")
@@ -189,7 +190,7 @@ class ObjectPlan:
 
     def _settled(self, event: Event, where: Where) -> bool:
         if event.kind == "more":
-            return where.count > event.lo
+            return where.size > event.lo
         if event.kind == "absent":
             assert isinstance(event.keys, Name)
             name = event.keys.name
@@ -202,7 +203,7 @@ class ObjectPlan:
         if name is not None:
             position = self.place.get(name, position - 1) + 1
             seen |= self.bit.get(name, 0)
-        return self._tidy(Where(position, seen, min(where.count + 1, self.cap), where.open & ~met))
+        return self._tidy(Where(position, seen, min(where.size + 1, self.cap), where.open & ~met))
 
     def _available(self, where: Where) -> Iterator[str]:
         """The names that may still come, required or not."""
@@ -226,18 +227,20 @@ class ObjectPlan:
         found = self._members.get(where)
         if found is None:
             found = []
-            if self.record.most is None or where.count < self.record.most:
+            if self.record.most is None or where.size < self.record.most:
                 for name in self._next_names(where):
                     goal = self.goal(name)
                     if goal != NOTHING:
-                        found += self._variants(where, name, self.scalars.name(name), goal, self._events_of(name, goal) if where.open else [])
+                        found += self._variants(where, name, self.scalars.name(name), goal)
                 for cell in self.cells:
-                    found += self._variants(where, None, cell.expr, cell.goal, self._events_of(cell, cell.goal) if where.open else [])
+                    found += self._variants(where, cell, cell.expr, cell.goal)
             self._members[where] = found
         return found
 
-    def _variants(self, where: Where, name: str | None, expr: int, goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Member]:
+    def _variants(self, where: Where, key: str | Cell, expr: int, goal: Goal) -> Iterator[Member]:
         """The member's value may, or may not, satisfy each open clause that it is relevant to."""
+        name = key if isinstance(key, str) else None
+        events = self._events_of(key, goal) if where.open else []
         sure = 0
         doubtful: list[list[tuple[int, Goal]]] = []
         for bit, goals in events:
@@ -259,7 +262,7 @@ class ObjectPlan:
     def final(self, where: Where) -> bool:
         """Whether the object may end here."""
         required = self.record.required
-        if where.count < self.record.least:
+        if where.size < self.record.least:
             return False
         if any(name in required for name in self.order[where.position :]):
             return False
@@ -272,8 +275,8 @@ class ObjectPlan:
             assert isinstance(event.keys, Name)
             return not where.seen & self.bit[event.keys.name]
         if event.kind == "fewer":
-            return where.count < event.lo
-        return event.kind == "more" and where.count > event.lo
+            return where.size < event.lo
+        return event.kind == "more" and where.size > event.lo
 
     # ------------------------------------------------------------ look-ahead
     @property
@@ -321,14 +324,13 @@ class ObjectPlan:
             return
         more = [e.lo + 1 for clause in self.clauses for e in clause if e.kind == "more"]
         if max([self.record.least, *more]) - len(self.record.required) > 1:
-            raise SchemaError("minProperties above 1 that undeclared keys can fill is not supported: they are not told apart", pointer, "minProperties")
-        for clause in self.clauses:
-            for event in clause:
-                if event.kind == "has" and any(
-                    event.keys is not None and self._holds_cell(event.keys, cell.patterns) and self._doubtful(cell.goal, event.goal) for cell in cells
-                ):
-                    message = "a negation asks that some undeclared member has (or lacks) a certain value; a repeated key could feign it, so it is not supported"
-                    raise SchemaError(message, pointer, "not")
+            message = "a minimum above 1 that undeclared keys can fill is not supported: repeated keys are not told apart"
+            raise SchemaError(message, pointer, "minProperties")
+        for event in (e for clause in self.clauses for e in clause if e.kind == "has" and e.keys is not None):
+            bears_on = [cell.goal for cell in cells if event.keys is not None and self._holds_cell(event.keys, cell.patterns)]
+            if any(self._doubtful(goal, event.goal) for goal in bears_on):
+                message = "a negation that asks for a certain value of some undeclared member is not supported: a repeated key feigns it"
+                raise SchemaError(message, pointer, "not")
 
 
 def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Goal]:
@@ -360,7 +362,7 @@ class _Completion:
         self.steps += 1
         if self.steps > _STEPS:
             raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
-        if most is not None and self.where.count + len(goals) + len(extra) > most:
+        if most is not None and self.where.size + len(goals) + len(extra) > most:
             return False
         if i == len(self.open):
             return self._enough(goals, extra, absent, least)
@@ -382,7 +384,9 @@ class _Completion:
                 return True
         return False
 
-    def _writings(self, event: Event, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str]) -> Iterator[tuple[dict[str, Goal], list[Goal]]]:
+    def _writings(
+        self, event: Event, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str]
+    ) -> Iterator[tuple[dict[str, Goal], list[Goal]]]:
         """Ways to make a ``has`` event happen."""
         plan, alive = self.plan, self.plan.meaning.alive
         assert event.keys is not None
@@ -403,7 +407,7 @@ class _Completion:
     def _enough(self, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str], least: int) -> bool:
         """Whether there are keys for ``least`` members."""
         alive, plan = self.plan.meaning.alive, self.plan
-        missing = least - self.where.count - len(goals) - len(extra)
+        missing = least - self.where.size - len(goals) - len(extra)
         if missing <= 0:
             return True
         if any(alive(cell.goal) for cell in plan.cells):

@@ -13,7 +13,7 @@ from typing import Any
 import referencing
 import referencing.exceptions
 import referencing.jsonschema
-from jsonschema_specifications import REGISTRY as METASCHEMAS
+from jsonschema_specifications import REGISTRY as METASCHEMAS  # type: ignore[import-untyped]
 
 from ..errors import LimitError, SchemaError
 from ..limits import Limits
@@ -22,6 +22,7 @@ from .keywords import DRAFTS, NEWEST, Keyword, escape_token, keywords_of
 __all__ = ["Documents", "Node", "draft_of_uri", "specification_of"]
 
 Resolver = Any
+Dialect = tuple[str, bool]
 
 _SPECIFICATIONS: dict[str, referencing.Specification[Any]] = {
     "4": referencing.jsonschema.DRAFT4,
@@ -60,13 +61,18 @@ class Node:
         number: its number in :class:`Documents`.
         schema: a ``dict`` or a ``bool``.
         pointer: JSON pointer in the document that the user gave (or URI and pointer, for other documents).
-        draft: the draft that it is written in.
+        dialect: the draft that it is written in, and whether its metaschema has the validation vocabulary.
     """
 
-    __slots__ = ("draft", "number", "pointer", "resolver", "schema")
+    __slots__ = ("dialect", "number", "pointer", "resolver", "schema")
 
-    def __init__(self, number: int, schema: Any, pointer: str, draft: str, resolver: Resolver) -> None:
-        self.number, self.schema, self.pointer, self.draft, self.resolver = number, schema, pointer, draft, resolver
+    def __init__(self, number: int, schema: Any, pointer: str, dialect: Dialect, resolver: Resolver) -> None:
+        self.number, self.schema, self.pointer, self.dialect, self.resolver = number, schema, pointer, dialect, resolver
+
+    @property
+    def draft(self) -> str:
+        """The draft that it is written in."""
+        return self.dialect[0]
 
     def at(self, keyword: str, *more: str | int) -> str:
         """Pointer of a keyword of this schema, or of something in it."""
@@ -78,7 +84,9 @@ class Node:
         table = keywords_of(self.draft)
         if "$ref" in self.schema and DRAFTS.index(self.draft) <= 2:
             return {"$ref": table["$ref"]}  # in these drafts a reference hides its siblings
-        return {name: table[name] for name in self.schema if name in table}
+        if self.dialect[1]:
+            return {name: table[name] for name in self.schema if name in table}
+        return {name: table[name] for name in self.schema if name in table and table[name].applies}
 
 
 class Documents:
@@ -99,25 +107,36 @@ class Documents:
         self._false: Node | None = None
         self._targets: dict[tuple[int, str], Node] = {}
         self._kept: list[Any] = []  # places are known by the identity of their contents, which must therefore live
-        self._new(True, "", draft, None)
+        self._new(True, "", (draft, True), None)
         base: referencing.Registry[Any] = METASCHEMAS if registry is None else METASCHEMAS.combine(registry)
         own = draft_of_uri(document.get("$schema")) if isinstance(document, dict) else None
         self.draft = own or draft
-        specification = specification_of(self.draft)
-        resource: referencing.Resource[Any] = specification.create_resource(document)
+        resource: referencing.Resource[Any] = specification_of(self.draft).create_resource(document)
         uri = resource.id() or _ROOT
-        self._pointers: dict[int, tuple[str, str]] = {id(document): ("", self.draft)}
         self.registry = base.with_resource(uri, resource)
-        self.root = self.place(document, "", self.draft, self.registry.resolver(uri))
+        self.root = self.place(document, "", (self.draft, True), self.registry.resolver(uri))
 
-    def _new(self, schema: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+    def _dialect(self, schema: Any, outer: Dialect) -> Dialect:
+        """The dialect of a schema within a document of another (or the same)."""
+        stated = schema.get("$schema")
+        known = draft_of_uri(stated)
+        if known is not None:
+            return known, True
+        if not isinstance(stated, str) or stated.rstrip("#") not in self.registry:
+            return outer
+        metaschema = self.registry.contents(stated.rstrip("#"))
+        draft = draft_of_uri(metaschema.get("$schema")) or outer[0]
+        vocabularies = metaschema.get("$vocabulary", {})
+        return draft, not vocabularies or any(uri.endswith("/vocab/validation") for uri in vocabularies)
+
+    def _new(self, schema: Any, pointer: str, dialect: Dialect, resolver: Resolver) -> Node:
         if len(self.nodes) >= self.limits.schema_size:
             raise LimitError("schema_size", self.limits.schema_size, "(schemas within the schema)")
-        node = Node(len(self.nodes), schema, pointer, draft, resolver)
+        node = Node(len(self.nodes), schema, pointer, dialect, resolver)
         self.nodes.append(node)
         return node
 
-    def place(self, schema: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+    def place(self, schema: Any, pointer: str, dialect: Dialect, resolver: Resolver) -> Node:
         """The node of ``schema``, whose own ``$id`` is not yet taken into account by ``resolver``."""
         if isinstance(schema, bool):
             return self.nodes[0] if schema else self.false(pointer)
@@ -125,17 +144,17 @@ class Documents:
         if node is None:
             if not isinstance(schema, dict):
                 raise SchemaError(f"a schema must be an object or a boolean, not {type(schema).__name__}", pointer)
-            draft = draft_of_uri(schema.get("$schema")) or draft
+            dialect = self._dialect(schema, dialect)
             if isinstance(schema.get("$id", schema.get("id")), str):
-                resolver = resolver.in_subresource(specification_of(draft).create_resource(schema))
-            node = self._by_place[id(schema)] = self._new(schema, pointer, draft, resolver)
+                resolver = resolver.in_subresource(specification_of(dialect[0]).create_resource(schema))
+            node = self._by_place[id(schema)] = self._new(schema, pointer, dialect, resolver)
             self._kept.append(schema)
         return node
 
     def false(self, pointer: str) -> Node:
         """The schema ``false``."""
         if self._false is None:
-            self._false = self._new(False, pointer, NEWEST, None)
+            self._false = self._new(False, pointer, (NEWEST, True), None)
         return self._false
 
     def child(self, node: Node, schema: Any, *path: str | int) -> Node:
@@ -145,14 +164,14 @@ class Documents:
             if known is not None:
                 return known
         pointer = node.pointer + "".join("/" + escape_token(token) for token in path)
-        return self.place(schema, pointer, node.draft, node.resolver)
+        return self.place(schema, pointer, node.dialect, node.resolver)
 
     def constant(self, value: Any, pointer: str) -> Node:
         """A schema that only ``value`` fits."""
         key = json.dumps(value)
         node = self._values.get(key)
         if node is None:
-            node = self._values[key] = self._new({"const": value}, pointer, NEWEST, None)
+            node = self._values[key] = self._new({"const": value}, pointer, (NEWEST, True), None)
         return node
 
     def target(self, node: Node, reference: str, keyword: str = "$ref") -> Node:
@@ -180,14 +199,17 @@ class Documents:
         pointer = reference[1:] if reference.startswith("#") else reference
         found = self._by_place.get(id(contents)) if isinstance(contents, dict) else None
         if found is None:
-            found = self._resolved(contents, pointer, node.draft, resolved.resolver)
+            found = self._resolved(contents, pointer, node, resolved.resolver)
         self._targets[node.number, reference] = found
         return found
 
-    def _resolved(self, contents: Any, pointer: str, draft: str, resolver: Resolver) -> Node:
+    def _resolved(self, contents: Any, pointer: str, node: Node, resolver: Resolver) -> Node:
         if isinstance(contents, bool):
-            return self.place(contents, pointer, draft, resolver)
-        draft = draft_of_uri(contents.get("$schema")) or draft
-        node = self._by_place[id(contents)] = self._new(contents, pointer, draft, resolver)
+            return self.place(contents, pointer, node.dialect, resolver)
+        dialect = node.dialect
+        if not pointer.startswith(("/", "#")) and pointer:  # perhaps another document, which says its own dialect
+            resource = resolver.lookup("#").contents
+            dialect = self._dialect(resource, dialect) if isinstance(resource, dict) else dialect
+        found = self._by_place[id(contents)] = self._new(contents, pointer, self._dialect(contents, dialect), resolver)
         self._kept.append(contents)
-        return node
+        return found

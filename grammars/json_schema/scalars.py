@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .. import strings
+from .. import formats, strings
 from ..errors import ConstraintError, RegexError, SchemaError
-from ..regex.charset import ANY
 from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
+from ..regex.charset import ANY
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
@@ -36,15 +36,13 @@ def all_numbers(*, integer: bool = False) -> Numbers:
 
 def number_set(keywords: Mapping[str, Any], draft: str) -> NumberSet:
     """What the numeric keywords of one schema say together."""
-    bounds = {"minimum": keywords.get("minimum"), "maximum": keywords.get("maximum"), "exclusive_minimum": None, "exclusive_maximum": None}
-    for end, name in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if name not in keywords:
-            continue
-        if draft != "4":
-            bounds["exclusive_" + end] = keywords[name]
-        elif keywords[name]:  # draft 4: a flag that turns the bound next to it
-            bounds["exclusive_" + end], bounds[end] = bounds[end], None
-    return NumberSet.of(multiple_of=[keywords["multipleOf"]] if "multipleOf" in keywords else (), **bounds)
+    low, high = keywords.get("minimum"), keywords.get("maximum")
+    above, below = keywords.get("exclusiveMinimum"), keywords.get("exclusiveMaximum")
+    if draft == "4":  # flags there, which turn the bound next to them
+        low, above = (None, low) if above else (low, None)
+        high, below = (None, high) if below else (high, None)
+    step = [keywords["multipleOf"]] if "multipleOf" in keywords else []
+    return NumberSet.of(minimum=low, maximum=high, exclusive_minimum=above, exclusive_maximum=below, multiple_of=step)
 
 
 def points(values: Iterable[float]) -> Numbers:
@@ -202,11 +200,12 @@ class Scalars:
             found = self.any_text
             if "minLength" in keywords or "maxLength" in keywords:
                 lo, hi = int(keywords.get("minLength", 0)), keywords.get("maxLength")
-                found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, None if hi is None else int(hi))
+                hi = None if hi is None else int(hi)
+                found = pool.EMPTY if hi is not None and hi < lo else pool.repeat(self.encoder(pool, ANY), lo, hi)
             if "pattern" in keywords:
                 found = self._both(found, self.pattern(keywords["pattern"], f"{pointer}/pattern"))
             if "format" in keywords and self.assert_format:
-                found = self._both(found, self.format(keywords["format"], draft))
+                found = self._both(found, self.format(keywords["format"]))
             self._memo[key] = found
         return Texts(found) if found != self.pool.EMPTY else self.no_texts
 
@@ -224,11 +223,9 @@ class Scalars:
             self._memo[key] = found
         return found
 
-    def format(self, name: str, draft: str) -> int:
+    def format(self, name: str) -> int:
         """The strings of a format; every string, where the format is unknown."""
-        from .. import formats
-
-        found = formats.format_text(self.pool, name, self.encoder, draft)
+        found = formats.format_language(self.pool, name, self.encoder)
         return self.any_text if found is None else found
 
     # ------------------------------------------------------------ keys
@@ -276,16 +273,35 @@ class Scalars:
         found: int | None = self._memo.get(key)
         if found is None:
             try:
-                found = s.to_expr(self.pool)
+                found = s.to_expr(self.pool, exponents=not (self.plain_integers and s.integer))
             except ConstraintError as e:
                 raise SchemaError(f"a number of the schema is out of range: {e}") from None
-            if self.plain_integers and s.integer:
-                found = self.pool.both(found, self._plain())
+            if self.plain_integers and s.integer and found != self.pool.EMPTY:
+                found = self.pool.leaf(_WithoutPoint(found, self.pool))
             self._memo[key] = found
         return found
 
-    def _plain(self) -> int:
-        pool = self.pool
-        digits = pool.byteset(sum(1 << b for b in b"0123456789"))
-        from_one = pool.byteset(sum(1 << b for b in b"123456789"))
-        return pool.cat(pool.opt(pool.literal(b"-")), pool.alt(pool.literal(b"0"), pool.cat(from_one, pool.star(digits))))
+
+_POINT = 1 << ord(".")
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutPoint:
+    """Numbers of a set of integers that are written without exponent anyway, without fraction as well (a leaf of the pool).
+
+    Every state keeps a text: digits that may be followed by a point and zeros are a member by themselves.
+    """
+
+    expr: int
+    pool: Pool = field(compare=False, repr=False)
+
+    @property
+    def nullable(self) -> bool:
+        return self.pool.nullable(self.expr)
+
+    def transitions(self) -> list[tuple[int, _WithoutPoint | None]]:
+        found: list[tuple[int, _WithoutPoint | None]] = []
+        for mask, target in self.pool.transitions(self.expr):
+            if mask & ~_POINT:
+                found.append((mask & ~_POINT, None if target == self.pool.EPSILON else _WithoutPoint(target, self.pool)))
+        return found

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import RegexError, SchemaError
+from ..formats import FORMATS
 from .keywords import Keyword, check
 from .references import Documents, Node
 
 __all__ = ["Finding", "Scan", "scan"]
 
-_RISKY = frozenset({"not", "oneOf", "if", "minProperties"})
+_RISKY = frozenset({"not", "oneOf", "if"})
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies"})
 
 
@@ -42,11 +43,11 @@ class Scan:
 
     Attributes:
         findings: one per assertion, in the order met.
-        risky: whether there are keywords whose normal form may have to be refused, so that it must be made at once.
+        risky: numbers of the schemas that lead to keywords whose normal form may have to be refused, so that it must be made at once.
     """
 
     findings: list[Finding] = field(default_factory=list)
-    risky: bool = False
+    risky: set[int] = field(default_factory=set)
 
     def refusal(self) -> Finding | None:
         """The first refused assertion."""
@@ -54,21 +55,34 @@ class Scan:
 
 
 class _Scanner:
-    def __init__(self, documents: Documents, assert_format: bool, unknown_format: Any) -> None:
-        self.documents, self.assert_format, self.unknown_format = documents, assert_format, unknown_format
+    def __init__(self, documents: Documents, assert_format: bool) -> None:
+        self.documents, self.assert_format = documents, assert_format
         self.result = Scan()
         self.patterns: set[str] = set()
         self.edges: dict[int, list[tuple[Node, str]]] = {}
+        self.parents: dict[int, list[int]] = {}
 
     def run(self) -> Scan:
         seen, todo = {self.documents.root.number}, [self.documents.root]
         while todo:
-            for node in self.visit(todo.pop()):
+            parent = todo.pop()
+            for node in self.visit(parent):
+                self.parents.setdefault(node.number, []).append(parent.number)
                 if node.number not in seen:
                     seen.add(node.number)
                     todo.append(node)
         self.loops()
+        self.spread()
         return self.result
+
+    def spread(self) -> None:
+        """What leads to something risky is risky."""
+        todo = list(self.result.risky)
+        while todo:
+            for parent in self.parents.get(todo.pop(), ()):
+                if parent not in self.result.risky:
+                    self.result.risky.add(parent)
+                    todo.append(parent)
 
     def visit(self, node: Node) -> list[Node]:
         """Checks one schema; its subschemas and what it refers to."""
@@ -117,10 +131,10 @@ class _Scanner:
         elif name == "format":
             if not self.assert_format:
                 status, reason = "annotation", "formats are annotations, as asked"
-            elif self.unknown_format(value, node.draft):
-                status, reason = "annotation", f"{value!r} is no known format of draft {node.draft}"
-        elif name in _RISKY:
-            self.result.risky = True
+            elif value not in FORMATS:
+                status, reason = "annotation", f"{value!r} is no known format"
+        elif name in _RISKY or (name == "minProperties" and value > 1):
+            self.result.risky.add(node.number)
         self.result.findings.append(Finding(node.at(name), name, status, reason))
 
     def pattern(self, pattern: str, pointer: str) -> None:
@@ -165,10 +179,10 @@ def _trivial(node: Node, name: str, value: Any) -> bool:
     return value is True and name.startswith("unevaluated")
 
 
-def scan(documents: Documents, assert_format: bool, unknown_format: Any) -> Scan:
+def scan(documents: Documents, assert_format: bool) -> Scan:
     """Checks everything that the root schema reaches.
 
     Raises:
         SchemaError: a keyword is malformed, a reference leads nowhere, a pattern is not regular.
     """
-    return _Scanner(documents, assert_format, unknown_format).run()
+    return _Scanner(documents, assert_format).run()

@@ -84,10 +84,8 @@ class JsonSchema(Constraint):
 
     def _scanned(self) -> tuple[Documents, Scan]:
         if self._documents is None or self._scan is None:
-            from ..formats import known_format
-
             self._documents = Documents(self.document, self.draft, self.registry, self.limits)
-            self._scan = scan(self._documents, self.format == "assert", lambda name, draft: not known_format(name, draft))
+            self._scan = scan(self._documents, self.format == "assert")
         return self._documents, self._scan
 
     def report(self) -> list[Finding]:
@@ -115,7 +113,7 @@ class JsonSchema(Constraint):
         if not meaning.alive(goal):
             raise ConstraintError("the schema has no instance, so no text fits it")
         if scanned.risky:
-            meaning.explore(goal)
+            meaning.explore(goal, scanned.risky)
         return ValueRule(Writer(meaning, Layout(pool, self.whitespace)), goal)
 
 

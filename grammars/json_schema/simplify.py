@@ -15,17 +15,17 @@ from .normal import ArrayRecord, Clause, Event, Name, ObjectRecord, conjunction,
 from .objects import ObjectPlan
 
 if TYPE_CHECKING:
-    from .meaning import Meaning
+    from .algebra import Algebra
 
 __all__ = ["simplified"]
 
 
-def simplified(meaning: Meaning, record: ObjectRecord | ArrayRecord) -> ObjectRecord | ArrayRecord | None:
+def simplified(meaning: Algebra, record: ObjectRecord | ArrayRecord) -> ObjectRecord | ArrayRecord | None:
     """An equal record with fewer and smaller clauses; ``None`` if a clause cannot be met."""
     return _object(meaning, record) if isinstance(record, ObjectRecord) else _array(meaning, record)
 
 
-def _object(meaning: Meaning, record: ObjectRecord) -> ObjectRecord | None:
+def _object(meaning: Algebra, record: ObjectRecord) -> ObjectRecord | None:
     while True:
         plan = ObjectPlan(meaning, record)
         clauses: list[Clause] = []
@@ -53,7 +53,7 @@ def _object(meaning: Meaning, record: ObjectRecord) -> ObjectRecord | None:
             return record
 
 
-def _outcome(meaning: Meaning, plan: ObjectPlan, event: Event) -> bool | None:
+def _outcome(meaning: Algebra, plan: ObjectPlan, event: Event) -> bool | None:
     """Whether an event happens in every object of the record or in none; ``None`` where it depends."""
     record = plan.record
     if event.kind == "fewer":
@@ -74,7 +74,7 @@ def _outcome(meaning: Meaning, plan: ObjectPlan, event: Event) -> bool | None:
     return None if plan.may_have(event) else False
 
 
-def _array(meaning: Meaning, record: ArrayRecord) -> ArrayRecord | None:
+def _array(meaning: Algebra, record: ArrayRecord) -> ArrayRecord | None:
     clauses: list[Clause] = []
     for clause in record.clauses:
         events = [event for event in clause if _possible(meaning, record, event)]
@@ -84,7 +84,7 @@ def _array(meaning: Meaning, record: ArrayRecord) -> ArrayRecord | None:
     return replace(record, clauses=tuple(dict.fromkeys(clauses)))
 
 
-def _possible(meaning: Meaning, record: ArrayRecord, event: Event) -> bool:
+def _possible(meaning: Algebra, record: ArrayRecord, event: Event) -> bool:
     if event.kind == "fewer":
         return record.least < event.lo
     if event.kind == "more":

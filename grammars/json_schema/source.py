@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
+import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
+import typing_extensions
+
 from ..errors import SchemaError
 
-__all__ = ["document_of", "guess_draft"]
+__all__ = ["document_of", "guess_draft", "modern_type"]
 
 
 def document_of(schema: object) -> Any:
@@ -60,11 +65,35 @@ def _of_type(kind: Any) -> Any:
     import pydantic.errors
 
     try:
-        adapter = kind if isinstance(kind, pydantic.TypeAdapter) else pydantic.TypeAdapter(kind)
+        adapter = kind if isinstance(kind, pydantic.TypeAdapter) else pydantic.TypeAdapter(modern_type(kind))
         return adapter.json_schema()
     except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError, TypeError, AttributeError) as e:
         first = str(e).splitlines()[0] if str(e) else type(e).__name__
         raise SchemaError(f"pydantic has no JSON schema for {kind!r}: {first}") from None
+
+
+def modern_type(kind: Any) -> Any:
+    """``kind`` with each ``typing.TypedDict`` in it replaced by that of ``typing_extensions``.
+
+    Before Python 3.12 pydantic takes only the latter; the two describe the same dictionaries.
+    """
+    if sys.version_info < (3, 12) and typing.is_typeddict(kind) and type(kind).__module__ == "typing":
+        fields = {}
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+            marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
+            needed = typing.get_origin(hint) is typing.Required if marked else name in kind.__required_keys__
+            inner = modern_type(typing.get_args(hint)[0] if marked else hint)
+            fields[name] = inner if needed else typing.NotRequired[inner]
+        return typing_extensions.TypedDict(kind.__name__, fields)  # type: ignore[operator]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is None or origin is typing.Literal or not arguments:
+        return kind
+    changed = tuple(modern_type(a) if isinstance(a, type) or typing.get_origin(a) else a for a in arguments)
+    if changed == arguments:
+        return kind
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[changed]
+    return typing.Annotated[changed] if origin is typing.Annotated else origin[changed]
 
 
 def _of_function(function: object) -> Any:
@@ -89,7 +118,8 @@ def _of_function(function: object) -> Any:
             fields[name] = (kind, ... if parameter.default is parameter.empty else parameter.default)
     title = getattr(function, "__name__", "arguments")
     adapters = {name: _of_field(name, kind, default) for name, (kind, default) in fields.items()}
-    document: dict[str, Any] = {"title": title, "type": "object", "properties": {}, "required": [n for n, (_, d) in fields.items() if d is ...]}
+    required = [name for name, (_, default) in fields.items() if default is ...]
+    document: dict[str, Any] = {"title": title, "type": "object", "properties": {}, "required": required}
     inputs = [(name, "validation", adapter) for name, adapter in adapters.items()]
     schemas, definitions = pydantic.TypeAdapter.json_schemas(inputs)  # type: ignore[arg-type]
     document["properties"] = {name: schemas[name, "validation"] for name in fields}
@@ -103,7 +133,7 @@ def _of_field(name: str, kind: Any, default: object) -> Any:
     import pydantic.errors
 
     try:
-        return pydantic.TypeAdapter(kind)
+        return pydantic.TypeAdapter(modern_type(kind))
     except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError, TypeError) as e:
         raise SchemaError(f"pydantic has no JSON schema for the parameter {name!r}: {str(e).splitlines()[0]}") from None
 

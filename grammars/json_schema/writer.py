@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from ..strings import json_string
 from ..rules import Rule, State, Symbol, Terminal
+from ..strings import json_string
 from .arrays import ArrayPlan, ArrayRule
 from .normal import Goal
 from .objects import ObjectPlan, ObjectRule
 
-
 if TYPE_CHECKING:
+    from .algebra import Algebra
     from .layout import Layout
-    from .meaning import Meaning
 
 __all__ = ["ValueRule", "Writer"]
 
@@ -27,7 +26,7 @@ class Writer:
         layout: where blanks stand.
     """
 
-    def __init__(self, meaning: Meaning, layout: Layout) -> None:
+    def __init__(self, meaning: Algebra, layout: Layout) -> None:
         self.meaning, self.layout = meaning, layout
         self._symbols: dict[tuple[Goal, int], tuple[Symbol, ...]] = {}
         self._rules: dict[tuple[int, int], Rule] = {}

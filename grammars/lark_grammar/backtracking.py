@@ -16,16 +16,12 @@ match without it, and the texts that it forbids, which the caller has to keep fr
 from __future__ import annotations
 
 import hashlib
-import re
-import re._constants as _op  # type: ignore[import-not-found]  # the parser that ``re`` itself (and Lark) uses
-import re._parser as _parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import RegexError
-from ..regex.charset import ANY, EMPTY, CharSet, fold_closure, scan
+from .pattern_tree import Alt, Cat, Chars, Look, Node, Rep, children, has_lazy, has_look, language, parse_tree
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
@@ -69,14 +65,10 @@ def terminal_match(pool: Pool, pattern: str, *, first_match: bool = True) -> Mat
     Raises:
         RegexError: the pattern is malformed, not regular, or depends on the text around the match.
     """
-    try:
-        parsed = _parser.parse(pattern)
-    except re.error as e:
-        raise RegexError(e.msg, pattern, e.pos or 0) from None
-    tree = _Converter(pool, pattern).pattern(parsed, parsed.state.flags)
+    tree = parse_tree(pool, pattern)
     program = _Program(pool, pattern, tree, first_match)
     if not program.looks:
-        plain = _language(pool, tree)
+        plain = language(pool, tree)
         return Match(plain if not first_match or plain == pool.EMPTY or program.same_as(plain) else program.expr(), pool.EMPTY)
     expr = program.explored()
     if not program.trailing:
@@ -87,155 +79,6 @@ def terminal_match(pool: Pool, pattern: str, *, first_match: bool = True) -> Mat
     if not pool.is_empty(pool.both(expr, pool.cat(expr, pool.nonnull(pool.anything)))):
         raise RegexError(_PAST_END, pattern, 0)  # the matcher would fall back to a shorter match
     return Match(expr, blocked)
-
-
-# ---------------------------------------------------------------- trees
-class _Node:
-    """A piece of a pattern; identity is object identity."""
-
-    __slots__ = ()
-
-
-@dataclass(slots=True, eq=False)
-class _Chars(_Node):
-    expr: int  # one character of a set
-
-
-@dataclass(slots=True, eq=False)
-class _Cat(_Node):
-    items: list[_Node]
-
-
-@dataclass(slots=True, eq=False)
-class _Alt(_Node):
-    items: list[_Node]
-
-
-@dataclass(slots=True, eq=False)
-class _Rep(_Node):
-    item: _Node
-    lo: int
-    hi: int | None
-    lazy: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Look(_Node):
-    expr: int  # language of what is looked at
-    width: int  # characters it may have (lookbehind)
-    behind: bool
-    negated: bool
-
-
-@cache
-def _category(name: str, ascii_only: bool) -> CharSet:
-    letter = {"DIGIT": "d", "SPACE": "s", "WORD": "w"}[name.rsplit("_", 1)[-1]]
-    chars = scan(re.compile(rf"\{letter}+", re.ASCII if ascii_only else 0).finditer)
-    return ~chars if "_NOT_" in name else chars
-
-
-class _Converter:
-    """``re``'s own parse tree to nodes over one pool."""
-
-    def __init__(self, pool: Pool, pattern: str) -> None:
-        self.pool, self.source = pool, pattern
-
-    def refuse(self, what: str) -> RegexError:
-        return RegexError(f"{what} not supported in a terminal", self.source, 0)
-
-    def pattern(self, items: Iterable[tuple[Any, Any]], flags: int) -> _Node:
-        nodes = [self.item(op, arg, flags) for op, arg in items]
-        return nodes[0] if len(nodes) == 1 else _Cat(nodes)
-
-    def item(self, op: Any, arg: Any, flags: int) -> _Node:
-        chars = self.charset(op, arg, flags)
-        if chars is not None:
-            return _Chars(self.pool.chars(chars))
-        if op is _op.BRANCH:
-            return _Alt([self.pattern(item, flags) for item in arg[1]])
-        if op is _op.SUBPATTERN:
-            _, add, remove, item = arg
-            return self.pattern(item, (flags | add) & ~remove)
-        if op in (_op.MAX_REPEAT, _op.MIN_REPEAT):
-            lo, hi, item = arg
-            return _Rep(self.pattern(item, flags), lo, None if hi is _op.MAXREPEAT else hi, op is _op.MIN_REPEAT)
-        if op in (_op.ASSERT, _op.ASSERT_NOT):
-            direction, item = arg
-            tree = self.pattern(item, flags)
-            return self.look(tree, item.getwidth()[1], direction < 0, op is _op.ASSERT_NOT)
-        if op is _op.AT:
-            return self.anchor(arg, flags)
-        if op in (_op.GROUPREF, _op.GROUPREF_EXISTS):
-            raise self.refuse("a backreference is")
-        raise self.refuse(f"{str(op).lower().replace('_', ' ')} is")
-
-    def look(self, tree: _Node, width: int, behind: bool, negated: bool) -> _Node:
-        if _has_look(tree):
-            raise self.refuse("a lookaround inside a lookaround is")
-        return _Look(_language(self.pool, tree), width, behind, negated)
-
-    def anchor(self, where: Any, flags: int) -> _Node:
-        if where not in (_op.AT_BOUNDARY, _op.AT_NON_BOUNDARY):
-            raise self.refuse("an anchor (^, $, \\A, \\Z) is")
-        word = self.pool.chars(_category("CATEGORY_WORD", bool(flags & re.ASCII)))
-        sides = [(False, True), (True, False)] if where is _op.AT_BOUNDARY else [(False, False), (True, True)]
-        return _Alt([_Cat([_Look(word, 1, True, before), _Look(word, 1, False, after)]) for before, after in sides])
-
-    def charset(self, op: Any, arg: Any, flags: int) -> CharSet | None:
-        """The set that a one-character item matches; ``None`` for other items."""
-        if op is _op.LITERAL:
-            return self.fold(CharSet.of([arg]), flags)
-        if op is _op.NOT_LITERAL:
-            return ~self.fold(CharSet.of([arg]), flags)
-        if op is _op.ANY:
-            return ANY if flags & re.DOTALL else ~CharSet.of("\n")
-        if op is not _op.IN:
-            return None
-        chars, negated = EMPTY, False
-        for kind, value in arg:
-            if kind is _op.NEGATE:
-                negated = True
-            elif kind is _op.LITERAL:
-                chars |= CharSet.of([value])
-            elif kind is _op.RANGE:
-                chars |= CharSet([value])
-            else:
-                chars |= _category(str(value), bool(flags & re.ASCII))
-        chars = self.fold(chars, flags)
-        return ~chars if negated else chars
-
-    @staticmethod
-    def fold(chars: CharSet, flags: int) -> CharSet:
-        if not flags & re.IGNORECASE:
-            return chars
-        folded = fold_closure(chars)
-        return chars | (folded & CharSet([(0, 127)])) if flags & re.ASCII else folded
-
-
-def _children(node: _Node) -> Sequence[_Node]:
-    if isinstance(node, (_Cat, _Alt)):
-        return node.items
-    return (node.item,) if isinstance(node, _Rep) else ()
-
-
-def _has_look(node: _Node) -> bool:
-    return isinstance(node, _Look) or any(map(_has_look, _children(node)))
-
-
-def _has_lazy(node: _Node) -> bool:
-    return (isinstance(node, _Rep) and node.lazy) or any(map(_has_lazy, _children(node)))
-
-
-def _language(pool: Pool, node: _Node) -> int:
-    """All texts that match in full (no lookaround in ``node``)."""
-    if isinstance(node, _Chars):
-        return node.expr
-    if isinstance(node, _Cat):
-        return pool.cat(*(_language(pool, item) for item in node.items))
-    if isinstance(node, _Alt):
-        return pool.alt(*(_language(pool, item) for item in node.items))
-    assert isinstance(node, _Rep)
-    return pool.repeat(_language(pool, node.item), node.lo, node.hi)
 
 
 # ---------------------------------------------------------------- threads
@@ -252,29 +95,29 @@ class _Program:
     those texts are the language, not the matches.)
     """
 
-    def __init__(self, pool: Pool, pattern: str, tree: _Node, ordered: bool, blocking: bool = False) -> None:
+    def __init__(self, pool: Pool, pattern: str, tree: Node, ordered: bool, blocking: bool = False) -> None:
         self.pool, self.source, self.ordered, self.blocking = pool, pattern, ordered, blocking
         self.trailing = False
-        self.lazy, self.looks = _has_lazy(tree), _has_look(tree)
-        self.steps: dict[int, tuple[_Node, int, int | None, int]] = {}
-        self._ids: dict[tuple[_Node, int, int | None, int], int] = {}
-        self._numbers: dict[_Node, int] = {}
-        self.behinds: dict[_Look, int] = {}
+        self.lazy, self.looks = has_lazy(tree), has_look(tree)
+        self.steps: dict[int, tuple[Node, int, int | None, int]] = {}
+        self._ids: dict[tuple[Node, int, int | None, int], int] = {}
+        self._numbers: dict[Node, int] = {}
+        self.behinds: dict[Look, int] = {}
         self.collect(tree)
         self.depth = max((look.width for look in self.behinds), default=0)
         self.first = self.continuation(tree, _MATCH)
         self._dead: set[_State] = set()
 
-    def collect(self, node: _Node) -> None:
+    def collect(self, node: Node) -> None:
         self._numbers[node] = len(self._numbers)
-        if isinstance(node, _Look) and node.behind:
+        if isinstance(node, Look) and node.behind:
             self.behinds[node] = len(self.behinds)
-        for child in _children(node):
+        for child in children(node):
             self.collect(child)
 
-    def continuation(self, node: _Node, after: int, lo: int | None = None, hi: int | None = None) -> int:
+    def continuation(self, node: Node, after: int, lo: int | None = None, hi: int | None = None) -> int:
         """``node`` and then ``after``; a repetition with what is left of its bounds."""
-        if isinstance(node, _Rep) and lo is None:
+        if isinstance(node, Rep) and lo is None:
             lo, hi = node.lo, node.hi
         key = (node, lo or 0, hi, after)
         found = self._ids.get(key)
@@ -315,20 +158,20 @@ class _Program:
                 conditional |= bool(watches)
                 continue
             node, lo, hi, after = self.steps[at]
-            if isinstance(node, _Chars):
+            if isinstance(node, Chars):
                 if node.expr != self.pool.EMPTY:
                     if conditional:
                         raise RegexError(_PAST_END, self.source, 0)
                     out[node.expr, after, watches] = None
-            elif isinstance(node, _Cat):
+            elif isinstance(node, Cat):
                 for item in reversed(node.items):
                     after = self.continuation(item, after)
                 todo.append((after, watches))
-            elif isinstance(node, _Alt):
+            elif isinstance(node, Alt):
                 todo.extend((self.continuation(item, after), watches) for item in reversed(node.items))
-            elif isinstance(node, _Rep):
+            elif isinstance(node, Rep):
                 todo.extend((c, watches) for c in reversed(self.repetition(node, lo, hi, after)))
-            elif isinstance(node, _Look):
+            elif isinstance(node, Look):
                 kept = self.look(node, watches, behinds, depth)
                 if kept is not None:
                     todo.append((after, kept))
@@ -345,7 +188,7 @@ class _Program:
         if self.blocking:
             out.update(dict.fromkeys((expr, _BLOCKED, ()) for _, expr in watches))
 
-    def repetition(self, node: _Rep, lo: int, hi: int | None, after: int) -> list[int]:
+    def repetition(self, node: Rep, lo: int, hi: int | None, after: int) -> list[int]:
         """The ways to go on with a repetition, best first."""
         if hi == 0:
             return [after]
@@ -354,7 +197,7 @@ class _Program:
             return [again]
         return [after, again] if node.lazy else [again, after]
 
-    def look(self, node: _Look, watches: Watches, behinds: tuple[int, ...], depth: int) -> Watches | None:
+    def look(self, node: Look, watches: Watches, behinds: tuple[int, ...], depth: int) -> Watches | None:
         """The lookaheads under way after this assertion; ``None`` where it fails."""
         nullable = self.pool.nullable
         if node.behind:

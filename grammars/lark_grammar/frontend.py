@@ -12,6 +12,7 @@ from ..rules import NOTHING, Node, Part, Rule, Skip, StaticRule, Terminal, finis
 from .backtracking import Match, terminal_match
 from .loader import ImportPath, Loaded, Source, Symbol, TerminalPattern, load
 from .precedence import Occurrence, begun_with, neighbours, ranks, shadowed
+from .properties import expand_properties
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
@@ -105,13 +106,16 @@ class Lark(Constraint):
         from lark.lexer import PatternRE
 
         try:
-            re.compile(pattern)
+            written = expand_properties(pattern)
+            re.compile(written)
         except re.error as e:
             raise RegexError(f"{e.msg} (in the terminal {name})", pattern, e.pos or 0) from None
+        except ValueError as e:
+            raise RegexError(f"{e} (in the terminal {name})", pattern, 0) from None
         made = PatternRE(pattern)
         if made.min_width == 0:
             raise self._source.error(f"the pattern supplied for {name} matches the empty string", self._source.find(name))
-        return TerminalPattern(name, pattern, None, frozenset(), 0, made.min_width, made.max_width, len(pattern), f"/{pattern}/")
+        return TerminalPattern(name, written, None, frozenset(), 0, made.min_width, made.max_width, len(pattern), f"/{pattern}/")
 
     def _match(self, pool: Pool, terminal: TerminalPattern) -> Match:
         if terminal.text is not None and not terminal.flags:
@@ -178,7 +182,10 @@ class _Lowering:
         self._rules.update(own)
         for name, rule in own.items():
             rule.define(self.body(name), skip)
-        return finish(self._rules[front.start])
+        first = self._rules[front.start]
+        if skip is not None:  # in front of the first lexeme too, wherever the grammar is embedded
+            first = StaticRule(front.start).define(sequence(repeat(union(*skip.terminals)), first))
+        return finish(first)
 
     def skip(self) -> Skip | None:
         terminals = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import lark
@@ -13,6 +13,7 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import Grammar, load_grammar
 
 from ..errors import GrammarError
+from .properties import expand_properties
 
 __all__ = ["ImportPath", "Loaded", "Place", "Source", "Symbol", "TerminalPattern", "load"]
 
@@ -138,11 +139,15 @@ def _pattern(terminal: TerminalDef, source: Source) -> TerminalPattern:
         lo, hi = pattern.min_width, pattern.max_width
     except (ValueError, re.error, regex.error):
         lo, hi = 1, 1  # malformed; what is wrong is said where the pattern is compiled
-    found = TerminalPattern(
-        terminal.name, pattern.to_regexp(), text, frozenset(pattern.flags), terminal.priority, lo, hi, len(pattern.value), raw
-    )
+    flags, value = frozenset(pattern.flags), pattern.value
+    found = TerminalPattern(terminal.name, pattern.to_regexp(), text, flags, terminal.priority, lo, hi, len(value), raw)
+    if text is None:
+        try:
+            found = replace(found, regexp=expand_properties(found.regexp))
+        except ValueError as e:
+            raise source.error(f"{e} (in the terminal {found.name})", source.terminal(found)) from None
     if lo == 0:
-        message = f"the terminal {terminal.name} ({raw or pattern.value!r}) matches the empty string; make what uses it optional instead"
+        message = f"the terminal {terminal.name} ({raw or value!r}) matches the empty string; make what uses it optional instead"
         raise source.error(message, source.terminal(found))
     return found
 

@@ -153,18 +153,20 @@ def neighbours(rules: Mapping[str, Sequence[tuple[Symbol, ...]]], start: str) ->
     automaton = _Automaton(rules, start)
     if len(automaton.states) > _STATES:
         return None
-    places: list[dict[Occurrence, str]] = []
-    for items in automaton.states:
-        here: dict[Occurrence, str] = {}
+    names = sorted({s.name for expansions in rules.values() for expansion in expansions for s in expansion if s.is_terminal})
+    bit = {name: 1 << i for i, name in enumerate(names)}
+    shifts = [sum({bit[s.name] for s in moves if s.is_terminal}) for moves in automaton.gotos]
+    near = [0] * len(shifts)
+    for reached in automaton.before_shift():
+        accepted = 0
+        for s in reached:
+            accepted |= shifts[s]
+        for s in reached:
+            near[s] |= accepted
+    found: dict[Occurrence, int] = {}
+    for items, mask in zip(automaton.states, near, strict=True):
         for p, dot in items:
             name, n, expansion = automaton.productions[p]
             if dot < len(expansion) and expansion[dot].is_terminal:
-                here[name, n, dot] = expansion[dot].name
-        places.append(here)
-    out: dict[Occurrence, set[str]] = {}
-    for reached in automaton.before_shift():
-        accepted = {name for s in reached for name in places[s].values()}
-        for s in reached:
-            for occurrence in places[s]:
-                out.setdefault(occurrence, set()).update(accepted)
-    return out
+                found[name, n, dot] = found.get((name, n, dot), 0) | mask
+    return {occurrence: {name for name in names if mask & bit[name]} for occurrence, mask in found.items()}

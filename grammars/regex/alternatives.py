@@ -9,18 +9,23 @@ nested counts (``(x{1,100}y?){1,100}``) would hold one member for every pair of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .charset import CharSet
+from .kinds import ALT, BYTES, CAT, LEAF, LITERAL, REPEAT
 from .leaves import Utf8
 
 if TYPE_CHECKING:
     from .expr import Pool
 
-__all__ = ["Shape", "charset_of", "intersect_repeats", "prefix_free", "simplify"]
+__all__ = ["Encoder", "Shape", "charsets_of", "intersect_repeats", "prefix_free", "simplify", "within"]
 
+# One character out of a set, as it is written.
+Encoder = Callable[["Pool", CharSet], int]
 # The first few factors of a concatenation, repetitions by their body, then what follows; and the counts of the repetitions.
-Shape = tuple[tuple[tuple[bool, int], ...], tuple[tuple[int, int | None], ...]]
+Counts = tuple[tuple[int, int | None], ...]
+Shape = tuple[tuple[tuple[bool, int], ...], Counts]
 
 _DEPTH = 4
 _PAIRWISE = 64  # groups larger than this are not compared pair by pair
@@ -28,8 +33,6 @@ _PAIRWISE = 64  # groups larger than this are not compared pair by pair
 
 def _shape(pool: Pool, e: int) -> Shape | None:
     """The shape of ``e``, or ``None`` where no repetition is among its first factors."""
-    from .expr import CAT, REPEAT
-
     factors: list[tuple[bool, int]] = []
     counts: list[tuple[int, int | None]] = []
     rest = e
@@ -69,24 +72,26 @@ def _merge_intervals(counts: list[tuple[int, int | None]]) -> list[tuple[int, in
     return out
 
 
-def _merge(counts: list[tuple[tuple[int, int | None], ...]]) -> list[tuple[tuple[int, int | None], ...]]:
+def _merge(counts: list[Counts]) -> list[Counts]:
     """A smaller list of count vectors with the same union of languages."""
-    if len(counts[0]) == 1:
-        return [(c,) for c in _merge_intervals([v[0] for v in counts])]
-    if len(counts) > _PAIRWISE:
+    for at in range(len(counts[0])):  # vectors that differ in one place only
+        groups: dict[Counts, list[tuple[int, int | None]]] = {}
+        for vector in counts:
+            groups.setdefault(vector[:at] + vector[at + 1 :], []).append(vector[at])
+        if len(groups) < len(counts):
+            counts = [(*rest[:at], c, *rest[at:]) for rest, cs in groups.items() for c in _merge_intervals(cs)]
+    if len(counts) > _PAIRWISE or len(counts[0]) == 1:
         return counts
-    kept: list[tuple[tuple[int, int | None], ...]] = []
+    kept: list[Counts] = []
     for i, small in enumerate(counts):
         rivals = kept + counts[i + 1 :]
-        if not any(all(_covers(b, s) for b, s in zip(big, small, strict=True)) for big in rivals):
+        if not any(all(map(_covers, big, small)) for big in rivals):
             kept.append(small)
     return kept
 
 
 def _merge_chars(pool: Pool, flat: set[int]) -> set[int]:
     """Joins the UTF-8 classes among the members that await the same number of bytes."""
-    from .expr import LEAF
-
     groups: dict[int, list[int]] = {}
     for e in flat:
         if pool.kinds[e] == LEAF and type(pool.args[e][0]) is Utf8:
@@ -115,59 +120,102 @@ def simplify(pool: Pool, flat: set[int]) -> set[int]:
             merged = _merge(counts)
             if len(merged) < len(counts):
                 flat = (flat - set(members)) | {_build(pool, (key, c)) for c in merged}
-    return _merge_chars(pool, flat)
+    return _merge_chars(pool, _absorb(pool, flat))
 
 
-def charset_of(pool: Pool, e: int) -> CharSet | None:
-    """The characters, if ``e`` is one UTF-8 encoded character out of a set; else ``None``."""
-    from .expr import BYTES, LEAF, LITERAL
+def charsets_of(pool: Pool, e: int) -> dict[Encoder | None, CharSet]:
+    """The sets of characters that ``e`` is *one* character out of, by way of writing (``None``: UTF-8); empty if it is something else."""
+    found = pool.charset_memo.get(e)
+    if found is None:
+        chars = _utf8_charset(pool, e)
+        found = pool.charset_memo[e] = {} if chars is None else {None: chars}
+    return found
 
+
+def _utf8_charset(pool: Pool, e: int) -> CharSet | None:
     kind = pool.kinds[e]
     if kind == LEAF:
         leaf = pool.args[e][0]
         return CharSet(leaf.ranges) if type(leaf) is Utf8 and leaf.remaining == 0 else None
-    if kind == LITERAL:
+    if kind == LITERAL and len(pool.args[e][0]) <= 4:
         try:
             text = pool.args[e][0].decode()
         except UnicodeDecodeError:
             return None
         return CharSet.of(text) if len(text) == 1 else None
     if kind == BYTES and pool.args[e][0] < 1 << 128:
-        return CharSet.of(b for b in range(128) if pool.args[e][0] >> b & 1)
+        return CharSet(_runs(pool.args[e][0]))
     return None
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """The runs of set bits."""
+    out, at = [], 0
+    while mask:
+        skip = (mask & -mask).bit_length() - 1
+        mask >>= skip
+        length = (~mask & (mask + 1)).bit_length() - 1
+        out.append((at + skip, at + skip + length - 1))
+        mask >>= length
+        at += skip + length
+    return out
+
+
+def within(pool: Pool, small: int, big: int) -> bool:
+    """Whether both are characters out of sets, and the first set is part of the second (otherwise: not known)."""
+    found = pool.within_memo.get((small, big))
+    if found is None:
+        a, b = charsets_of(pool, small), charsets_of(pool, big)
+        found = small == big or any(encoder in b and chars <= b[encoder] for encoder, chars in a.items())
+        pool.within_memo[small, big] = found
+    return found
+
+
+def _spelled(pool: Pool, e: int, body: int) -> bool:
+    """Whether ``e`` is certainly part of ``body*``, a star over characters; looks at the first factors only."""
+    for _ in range(2 * _DEPTH):
+        if e == 1:
+            return True
+        head, e = pool.args[e] if pool.kinds[e] == CAT else (e, 1)
+        if not within(pool, pool.args[head][0] if pool.kinds[head] == REPEAT else head, body):
+            return False
+    return False
+
+
+def _absorb(pool: Pool, flat: set[int]) -> set[int]:
+    """Leaves out members that are part of a member ``x*``: in a search, all that is left once a match is complete."""
+    for star in [e for e in flat if pool.kinds[e] == REPEAT and pool.args[e][1] == 0 and pool.args[e][2] is None]:
+        body = pool.args[star][0]
+        if len(flat) > 1 and charsets_of(pool, body):
+            flat = {e for e in flat if e == star or not _spelled(pool, e, body)}
+    return flat
 
 
 def intersect_repeats(pool: Pool, flat: set[int]) -> set[int]:
     """A smaller set of members with the same intersection."""
-    from .expr import BYTES, LEAF, LITERAL, REPEAT
-
-    single = [e for e in flat if pool.kinds[e] in (BYTES, LEAF, LITERAL) and charset_of(pool, e) is not None]
+    single = [e for e in flat if pool.kinds[e] != REPEAT and charsets_of(pool, e)]
     repeats = [e for e in flat if pool.kinds[e] == REPEAT]
     if len(single) + len(repeats) < 2:
         return flat
-    texts: list[tuple[int, CharSet, int, int | None]] = []
+    texts: list[tuple[int, int, int, int | None]] = [(e, e, 1, 1) for e in single]
     bodies: dict[int, list[int]] = {}
-    for e in single:
-        chars = charset_of(pool, e)
-        if chars is not None:
-            texts.append((e, chars, 1, 1))
     for e in repeats:
         body, lo, hi = pool.args[e]
-        chars = charset_of(pool, body)
-        if chars is not None:
-            texts.append((e, chars, lo, hi))
+        if charsets_of(pool, body):
+            texts.append((e, body, lo, hi))
         elif prefix_free(pool, body):
             bodies.setdefault(body, []).append(e)
-    if len(texts) > 1:
-        common = texts[0][1]
-        for _, chars, _, _ in texts[1:]:
-            common &= chars
-        joint = _counted(pool, pool.chars(common), [(lo, hi) for _, _, lo, hi in texts])
-        flat = (flat - {e for e, _, _, _ in texts}) | {joint}
+    for encoder in {encoder: None for _, body, _, _ in texts for encoder in charsets_of(pool, body)}:
+        alike = [t for t in texts if t[0] in flat and encoder in charsets_of(pool, t[1])]
+        if len(alike) > 1:
+            common = CharSet.ANY
+            for _, body, _, _ in alike:
+                common &= charsets_of(pool, body)[encoder]
+            one = pool.chars(common) if encoder is None else encoder(pool, common) if common else 0
+            flat = (flat - {t[0] for t in alike}) | {_counted(pool, one, [t[2:] for t in alike])}
     for body, members in bodies.items():
         if len(members) > 1:
-            joint = _counted(pool, body, [pool.args[e][1:] for e in members])
-            flat = (flat - set(members)) | {joint}
+            flat = (flat - set(members)) | {_counted(pool, body, [pool.args[e][1:] for e in members])}
     return flat
 
 
@@ -179,8 +227,6 @@ def _counted(pool: Pool, body: int, counts: list[tuple[int, int | None]]) -> int
 
 def prefix_free(pool: Pool, e: int) -> bool:
     """Whether ``e`` is certainly a prefix-free code."""
-    from .expr import ALT, BYTES, CAT, LEAF, LITERAL, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind in (BYTES, LITERAL):
         return True

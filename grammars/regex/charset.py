@@ -40,7 +40,7 @@ class CharSet:
     Args:
         ranges: pairs ``(first, last)``, both inclusive, in any order, overlapping or not.
 
-    Iterating yields the ranges; ``len`` is the number of code points; ``&  |  -  ~  in`` do what they say
+    Iterating yields the ranges; ``len`` is the number of code points; ``&  |  -  ~  ^  <=  in`` do what they say
     (``in`` takes a character or a code point).
     """
 
@@ -113,6 +113,15 @@ class CharSet:
 
     def __xor__(self, other: CharSet) -> CharSet:
         return (self | other) - (self & other)
+
+    def __le__(self, other: CharSet) -> bool:
+        """Whether this is a subset."""
+        theirs = other.ranges
+        for lo, hi in self.ranges:
+            i = bisect_right(theirs, (lo, MAX_CODE_POINT + 1)) - 1
+            if i < 0 or theirs[i][1] < hi:
+                return False
+        return True
 
     def points(self) -> Iterator[int]:
         """Every code point, ascending."""

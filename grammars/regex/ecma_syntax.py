@@ -24,7 +24,6 @@ _SIMPLE = {"f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _GROUP = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|(\((?!\?)|\(\?<(?![=!]))", re.DOTALL)
 
 
-
 class EcmaParser(Parser):
     """Parses a pattern as ``new RegExp(pattern, "u")`` would, or else as Annex B would."""
 

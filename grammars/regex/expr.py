@@ -7,34 +7,27 @@ Turon, "Regular-expression derivatives re-examined", 2009), so that the derivati
 and in practice few. Derivatives by *all* bytes are found at once as a partition of the byte values
 (:meth:`Pool.transitions`): 256-bit integers are the masks.
 
-The searches (emptiness, shortest member) are in :mod:`.search`, :meth:`Pool.saturate` in :mod:`.saturate`, the
-simplification of alternatives in :mod:`.alternatives`.
+The searches (emptiness, shortest member) are in :mod:`.search`, cutting at a horizon in :mod:`.saturate`, derivatives in
+:mod:`.derivatives`, the simplification of alternatives in :mod:`.alternatives`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from ..errors import LimitError
 from ..limits import Limits
-from . import alternatives, saturate, search
+from . import alternatives, derivatives, saturate, search
 from .charset import ANY, CharSet
+from .derivatives import Parts
+from .kinds import ALL_BYTES, ALT, BOTH, BYTES, CAT, EMPTY, EPSILON, LEAF, LITERAL, NOT, REPEAT, VARIABLE, WORDS
 from .leaves import Leaf, Utf8
 
 __all__ = ["ALL_BYTES", "Leaf", "Pool"]
 
-ALL_BYTES = (1 << 256) - 1
-
-# Kinds of node, and what `args` holds.
-_EMPTY, _EPSILON, BYTES, LITERAL, CAT, ALT, BOTH, NOT, REPEAT, LEAF, WORDS, VARIABLE = range(12)
-#                   (mask,) (bytes,) (a, b) members members (e,) (body, lo, hi) (obj,) (set, lo, hi, depth) (id,)
-
 _CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
-_WORDS = 8  # this many literals in one alternation become a sorted word list
-
-Parts = Sequence[tuple[int, int]]
+_MANY = 8  # this many literals in one alternation become a sorted word list
 
 
 class Pool:
@@ -66,18 +59,21 @@ class Pool:
         self._word_sets: dict[tuple[bytes, ...], int] = {}
         self.words: list[tuple[bytes, ...]] = []
         self._chars: dict[CharSet, int] = {}
-        self._definitions: dict[int, int] = {}
+        self.definitions: dict[int, int] = {}
         self._undefined: dict[int, tuple[Any, ...]] = {}  # variables without a definition yet: derivatives wait
         self._nonnull: dict[int, int] = {}
         self.shortest_memo: dict[int, bytes | None] = {}
         self.bound_memo: dict[int, int] = {}
         self.saturate_memo: dict[tuple[int, int], int] = {}
+        self.charset_memo: dict[int, dict[alternatives.Encoder | None, CharSet]] = {}
+        self.chars_memo: dict[tuple[int, alternatives.Encoder | None], int | None] = {}
+        self.within_memo: dict[tuple[int, int], bool] = {}
         self.shape_memo: dict[int, alternatives.Shape | None] = {}
-        self._new((_EMPTY,), (), False, True)
-        self._new((_EPSILON,), (), True, False)
-        self._universe = writable_bytes
+        self._new((EMPTY,), (), False, True)
+        self._new((EPSILON,), (), True, False)
+        self.universe = writable_bytes
         if writable is not None and writable_bytes != ALL_BYTES:
-            self._universe |= search.byte_closure(self, self.chars(ANY))
+            self.universe |= search.byte_closure(self, self.chars(ANY))
         self.anything = self._new((NOT, 0), (0,), True, False)
         self._any_text: int | None = None
 
@@ -160,6 +156,11 @@ class Pool:
             self._chars[chars] = node
         return node
 
+    def note_chars(self, e: int, encoder: alternatives.Encoder, chars: CharSet) -> None:
+        """Says that ``e`` is one character out of ``chars`` as ``encoder`` writes it, so that counted repetitions
+        of such can be simplified. The encoder must be a prefix-free code that writes different characters differently."""
+        alternatives.charsets_of(self, e)[encoder] = chars
+
     def any_text(self) -> int:
         """Any text: (any writable character)*. Complements of text languages are intersected with it."""
         if self._any_text is None:
@@ -187,7 +188,7 @@ class Pool:
         """Gives a variable its meaning (once)."""
         if self._nullable[variable] != self._nullable[expr]:
             raise ValueError("a variable's definition must be nullable exactly if the variable is")
-        self._definitions[variable] = expr
+        self.definitions[variable] = expr
         del self._undefined[variable]
 
     def abandon(self) -> None:
@@ -227,9 +228,14 @@ class Pool:
             return b
         if kind == REPEAT:
             b_head, b_tail = self.args[b] if self.kinds[b] == CAT else (b, 1)
-            if self.kinds[b_head] == REPEAT and self.args[b_head][0] == self.args[a][0]:
-                (body, lo, hi), (_, lo2, hi2) = self.args[a], self.args[b_head]
-                return self._cat(self.repeat(body, lo + lo2, None if hi is None or hi2 is None else hi + hi2), b_tail)
+            if self.kinds[b_head] == REPEAT:
+                (body, lo, hi), (body2, lo2, hi2) = self.args[a], self.args[b_head]
+                if body == body2:
+                    return self._cat(self.repeat(body, lo + lo2, None if hi is None or hi2 is None else hi + hi2), b_tail)
+                if hi2 is None and hi != lo and alternatives.within(self, body, body2):  # x{2,5}.* is x{2}.*
+                    return self._cat(self.repeat(body, lo, lo), b)
+                if hi is None and hi2 != lo2 and alternatives.within(self, body2, body):  # .*x{2,5} is .*x{2}
+                    return self._cat(a, self._cat(self.repeat(body2, lo2, lo2), b_tail))
         return self._new((CAT, a, b), (a, b), self._nullable[a] and self._nullable[b], self._cat_known(a, b))
 
     def _cat_known(self, a: int, b: int) -> bool | None:
@@ -322,7 +328,7 @@ class Pool:
         self.work += len(flat)
         if len(flat) > 1:
             flat = alternatives.simplify(self, flat)
-            if len(flat) >= _WORDS:
+            if len(flat) >= _MANY:
                 flat = self._fold_words(flat)
         node = self._alt_node(flat)
         if epsilon and not self._nullable[node]:
@@ -345,7 +351,7 @@ class Pool:
     def _fold_words(self, flat: set[int]) -> set[int]:
         """Many literals become one sorted word list, which is cheap however many there are."""
         literals = {e for e in flat if self.kinds[e] == LITERAL}
-        if len(literals) < _WORDS:
+        if len(literals) < _MANY:
             return flat
         return (flat - literals) | {self.word_list(self.args[e][0] for e in literals)}
 
@@ -356,13 +362,14 @@ class Pool:
         if number is None:
             number = self._word_sets[key] = len(self.words)
             self.words.append(key)
-        return self._words(number, 0, len(key), 0)
+        return self.word_range(number, 0, len(key), 0)
 
     def choice(self, words: Iterable[bytes]) -> int:
         """One of ``words`` (those that can be written); any number of them is cheap."""
         return self.word_list(w for w in words if self._can_write(w))
 
-    def _words(self, number: int, lo: int, hi: int, depth: int) -> int:
+    def word_range(self, number: int, lo: int, hi: int, depth: int) -> int:
+        """Words ``lo:hi`` of a list, whose first ``depth`` bytes (the same in all) are read already."""
         if hi - lo <= 1:
             return self._cut(self.words[number][lo][depth:]) if lo < hi else 0
         return self._new((WORDS, number, lo, hi, depth), (number, lo, hi, depth), len(self.words[number][lo]) == depth, False)
@@ -461,7 +468,7 @@ class Pool:
                 a, e = self.args[e]
                 members.append(self._cat(self.nonnull(a), e))
             return self._alt([*members, self.nonnull(e)])
-        return 0 if kind == _EPSILON else self._alt([self._cat(self._bytes(m), t) for m, t in self.raw(e)])
+        return 0 if kind == EPSILON else self._alt([self._cat(self._bytes(m), t) for m, t in self.raw(e)])
 
     def is_empty(self, e: int) -> bool:
         """Whether the language is empty: exact; immediate for expressions without ``both`` and ``negate``.
@@ -508,7 +515,7 @@ class Pool:
         """Like :meth:`transitions`, but targets with an empty language may be among them."""
         found = self._raw[e]
         if found is None:
-            found = self._raw[e] = self._MAKERS[self.kinds[e]](self, *self.args[e])
+            found = self._raw[e] = derivatives.MAKERS[self.kinds[e]](self, *self.args[e])
         return found
 
     def derivative(self, e: int, byte: int) -> int:
@@ -528,136 +535,6 @@ class Pool:
             else:
                 return False
         return self._nullable[e]
-
-    def _raw_nothing(self) -> Parts:
-        return ()
-
-    def _raw_bytes(self, mask: int) -> Parts:
-        return ((mask, 1),)
-
-    def _raw_literal(self, data: bytes) -> Parts:
-        return ((1 << data[0], self._literal(data[1:])),)
-
-    def _attach(self, parts: Parts, rest: int) -> Parts:
-        """Moves that go on with ``rest``."""
-        if len(parts) == 1:
-            return [(parts[0][0], self._cat(parts[0][1], rest))]
-        merged: dict[int, int] = {}
-        for mask, target in parts:
-            target = self._cat(target, rest)
-            merged[target] = merged.get(target, 0) | mask
-        return [(mask, target) for target, mask in merged.items()]
-
-    def _raw_cat(self, a: int, b: int) -> Parts:
-        first = self._attach(self.raw(a), b)
-        if not self._nullable[a]:
-            return first
-        lists = [first]
-        while True:  # a chain of nullable heads, without recursion
-            if self.kinds[b] != CAT:
-                lists.append(self.raw(b))
-                break
-            a, b = self.args[b]
-            lists.append(self._attach(self.raw(a), b))
-            if not self._nullable[a]:
-                break
-        return self._join(lists)
-
-    def _raw_alt(self, *members: int) -> Parts:
-        return self._join([self.raw(m) for m in members])
-
-    def _join(self, lists: Sequence[Parts]) -> Parts:
-        """The union of several transition lists."""
-        groups: dict[int, set[int]] = {}
-        for parts in lists:
-            for mask, target in parts:
-                groups.setdefault(mask, set()).add(target)
-        split: list[tuple[int, set[int]]] = []
-        seen = 0
-        for mask, targets in groups.items():
-            if mask & seen:
-                rest, out = mask, []
-                for m, ts in split:
-                    common = m & rest
-                    if not common:
-                        out.append((m, ts))
-                        continue
-                    out.append((common, ts | targets))
-                    if m != common:
-                        out.append((m ^ common, ts))
-                    rest ^= common
-                split = out
-                mask, seen = rest, seen | mask
-                if not rest:
-                    continue
-            seen |= mask
-            split.append((mask, targets))
-        merged: dict[int, int] = {}
-        for mask, targets in split:
-            target = next(iter(targets)) if len(targets) == 1 else self._alt(targets)
-            merged[target] = merged.get(target, 0) | mask
-        return [(mask, target) for target, mask in merged.items() if target]
-
-    def _raw_both(self, *members: int) -> Parts:
-        parts: list[tuple[int, tuple[int, ...]]] = [(ALL_BYTES, ())]
-        for e in members:
-            moves = self.raw(e)
-            parts = [(m & mask, (*ts, t)) for m, ts in parts for mask, t in moves if m & mask]
-        merged: dict[int, int] = {}
-        for mask, targets in parts:
-            target = self.both(*targets)
-            merged[target] = merged.get(target, 0) | mask
-        return [(mask, target) for target, mask in merged.items() if target]
-
-    def _raw_not(self, e: int) -> Parts:
-        merged: dict[int, int] = {}
-        rest = self._universe
-        for mask, target in self.raw(e):
-            mask &= self._universe
-            rest &= ~mask
-            target = self.negate(target)
-            if mask and target:
-                merged[target] = merged.get(target, 0) | mask
-        if rest:
-            merged[self.anything] = merged.get(self.anything, 0) | rest
-        return [(mask, target) for target, mask in merged.items()]
-
-    def _raw_repeat(self, body: int, lo: int, hi: int | None) -> Parts:
-        rest = self.repeat(body, max(lo - 1, 0), None if hi is None else hi - 1)
-        return self._attach(self.raw(body), rest)
-
-    def _raw_leaf(self, leaf: Leaf) -> Parts:
-        return [(m, 1 if t is None else self.leaf(t)) for m, t in leaf.transitions()]
-
-    def _raw_words(self, number: int, lo: int, hi: int, depth: int) -> Parts:
-        words = self.words[number]
-        lo += len(words[lo]) == depth
-        merged: dict[int, int] = {}
-        while lo < hi:
-            byte = words[lo][depth]
-            end = bisect_right(words, byte, lo, hi, key=lambda w: w[depth])
-            target = self._words(number, lo, end, depth + 1)
-            merged[target] = merged.get(target, 0) | 1 << byte
-            lo = end
-        return [(mask, target) for target, mask in merged.items()]
-
-    def _raw_variable(self, number: int) -> Parts:
-        return self.raw(self._definitions[number])
-
-    _MAKERS: tuple[Callable[..., Parts], ...] = (
-        _raw_nothing,
-        _raw_nothing,
-        _raw_bytes,
-        _raw_literal,
-        _raw_cat,
-        _raw_alt,
-        _raw_both,
-        _raw_not,
-        _raw_repeat,
-        _raw_leaf,
-        _raw_words,
-        _raw_variable,
-    )
 
     def show(self, e: int) -> str:
         """A readable form, for debugging."""

@@ -26,8 +26,11 @@ class Leaf(Protocol):
         """Whether the empty string is in the language."""
         ...
 
-    def transitions(self) -> Sequence[tuple[int, Leaf | None]]:
-        """Pairs of a byte mask (bit ``b`` for byte ``b``; disjoint) and the state after it (``None``: only the empty string is left)."""
+    def transitions(self) -> Sequence[tuple[int, Leaf | int | None]]:
+        """Pairs of a byte mask (bit ``b`` for byte ``b``; disjoint) and the state after it (``None``: only the empty string is left).
+
+        A leaf that belongs to one pool may also go on with one of its expressions (its id).
+        """
         ...
 
 

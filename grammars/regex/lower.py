@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ..errors import LimitError, RegexError
 from ..limits import Limits
 from . import ast
+from .alternatives import Encoder
 from .ast import Node, Pattern
 from .charset import ANY, CharSet
 from .lengths import bounded
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from .expr import Pool
 
 __all__ = ["Encoder", "char_length", "to_expr"]
-
-Encoder = Callable[["Pool", CharSet], int]
 
 _ANY_STAR = ast.Repeat(ast.Chars(ANY), 0, None)
 _COPIES = 2000  # a bounded repetition of something with assertions inside is written out up to this count
@@ -77,7 +76,9 @@ def to_expr(
     try:
         return lowering.run(search, min_length, max_length)
     except RecursionError:
-        raise LimitError("nesting", Limits().nesting, "in a pattern (groups in groups)") from None
+        raise LimitError(
+            "nesting", Limits().nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern"
+        ) from None
     finally:
         pool.abandon()
 
@@ -202,6 +203,8 @@ class _Lowering:
         found = self._encoded.get(chars)
         if found is None:
             found = self._encoded[chars] = self.encoder(self.pool, chars) if chars else 0
+            if found and self.encoder is not utf8:
+                self.pool.note_chars(found, self.encoder, chars)
         return found
 
     def pure(self, node: Node) -> bool:

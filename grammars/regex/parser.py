@@ -109,7 +109,9 @@ class Parser:
         try:
             node = self.alternation()
         except RecursionError:
-            raise LimitError("nesting", self.limits.nesting, "in a pattern (groups in groups)") from None
+            raise LimitError(
+                "nesting", self.limits.nesting, "or the interpreter's recursion limit before it, by groups in groups of a pattern"
+            ) from None
         if self.at < len(self.text):
             self.fail("unbalanced )")
         return node
@@ -231,7 +233,7 @@ class Parser:
         start = self.at
         self.at += 1
         lo = self.number()
-        if lo is None and not (self.open_interval and self.peek() == "," and self.peek(2) != ",}"):
+        if lo is None and not (self.open_interval and self.peek() == ","):
             self.at = start
             return None
         hi = lo

@@ -33,6 +33,12 @@ _POSIX = {
 _SPACE = CharSet.of("\t\n\v\f\r ")
 _PLACES = {"start": "<", "end": ">", "start-half": "<-", "end-half": "->"}
 
+_CR, _LF = CharSet.of("\r"), CharSet.of("\n")
+# Anchors never split CR LF: behind LF, or behind CR if no LF follows; in front of CR, or of LF if no CR precedes.
+_CRLF_START = ast.union([ast.LineEdge(True, _LF), ast.sequence([ast.LineEdge(True, _CR), ast.Look(ast.Chars(_LF), True)])])
+_NOT_BEHIND_CR = ast.Boundary(frozenset({(False, True), (False, False)}), _CR)
+_CRLF_END = ast.union([ast.LineEdge(False, _CR), ast.sequence([_NOT_BEHIND_CR, ast.LineEdge(False, _LF)])])
+
 
 def posix(name: str) -> CharSet:
     """An ASCII class like ``alpha``."""
@@ -73,19 +79,24 @@ class RustParser(Parser):
     def atom(self) -> Node | None:
         start = self.at
         if self.flags.crlf and self.flags.m and self.peek() in ("^", "$"):
-            self.fail("multi-line anchors with CRLF line ends are not supported", start)
+            self.at += 1
+            return self.count(_CRLF_START if self.text[start] == "^" else _CRLF_END)
         if self.eat("\\Q"):
-            end = self.text.find("\\E", self.at)
-            quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
-            self.at = len(self.text) if end < 0 else end + 2
-            items = [self.character(ord(c)) for c in quoted]
-            if items and self.peek() in ("*", "+", "?", "{"):  # a repetition is of the last character
-                items[-1] = self.quantified(items[-1], start)
-            return ast.sequence(items)
+            return self.quoted(start)
         node = super().atom()
         if isinstance(node, ast.Chars):
             self.textual(node.chars, start)
         return node
+
+    def quoted(self, start: int) -> Node:
+        r"""What stands between ``\Q`` and ``\E``."""
+        end = self.text.find("\\E", self.at)
+        text = self.text[self.at :] if end < 0 else self.text[self.at : end]
+        self.at = len(self.text) if end < 0 else end + 2
+        items = [self.character(ord(c)) for c in text]
+        if items and self.peek() in ("*", "+", "?", "{"):  # a repetition is of the last character
+            items[-1] = self.quantified(items[-1], start)
+        return ast.sequence(items)
 
     def textual(self, chars: CharSet, position: int) -> None:
         """Refuses what would match raw bytes."""

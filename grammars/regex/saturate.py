@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .kinds import ALT, CAT, LITERAL, REPEAT
+
 if TYPE_CHECKING:
     from .expr import Pool
 
@@ -24,8 +26,6 @@ def saturate(pool: Pool, e: int, k: int) -> int:
 
 
 def _saturate(pool: Pool, e: int, k: int) -> int:
-    from .expr import ALT, CAT, LITERAL, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind == LITERAL:
         return e if len(args[0]) <= k + 1 else pool.literal_piece(args[0][: k + 1])

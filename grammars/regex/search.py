@@ -10,12 +10,15 @@ import heapq
 from typing import TYPE_CHECKING
 
 from ..errors import LimitError
+from .alternatives import Encoder, charsets_of
+from .kinds import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, NOT, REPEAT, WORDS
 
 if TYPE_CHECKING:
     from .expr import Pool
 
 __all__ = ["bound", "byte_closure", "is_empty", "min_length", "shortest", "show"]
 
+_WITNESS = 128  # bytes of a text that is tried out in an intersection
 _LONGEST = 1 << 24  # bytes of a shortest member that is written out
 
 
@@ -26,6 +29,12 @@ def is_empty(pool: Pool, e: int) -> bool:
     state = known[e]
     if state is not None:
         return state
+    if pool.kinds[e] == BOTH:
+        if _too_long(pool, e):
+            return True
+        if _has_witness(pool, pool.args[e]):
+            known[e] = False
+            return False
     start = pool.work
     parent: dict[int, int] = {e: -1}
     heap = [(0, 0, e)]
@@ -42,7 +51,7 @@ def is_empty(pool: Pool, e: int) -> bool:
                     known[node] = False
                     node = parent[node]
                 return False
-            if state is None and target != node:
+            if state is None and target != node and not (pool.kinds[target] == BOTH and _too_long(pool, target)):
                 parent[target] = node
                 heapq.heappush(heap, (bound(pool, target), -len(parent), target))
     for node in parent:
@@ -50,10 +59,59 @@ def is_empty(pool: Pool, e: int) -> bool:
     return True
 
 
+def _too_long(pool: Pool, e: int) -> bool:
+    """Whether an intersection is empty because one member needs more characters than another allows (then it is marked)."""
+    members = pool.args[e]
+    for limit in members:
+        if pool.kinds[limit] == REPEAT and pool.args[limit][2] is not None:
+            for encoder in charsets_of(pool, pool.args[limit][0]):
+                for m in members:
+                    least = None if m == limit else min_chars(pool, m, encoder)
+                    if least is not None and least > pool.args[limit][2]:
+                        pool.known[e] = True
+                        return True
+    return False
+
+
+def min_chars(pool: Pool, e: int, encoder: Encoder | None) -> int | None:
+    """A lower bound of the characters in members of ``e``, if it is made of nothing but characters written by ``encoder``."""
+    key = (e, encoder)
+    if key not in pool.chars_memo:
+        pool.chars_memo[key] = _min_chars(pool, e, encoder)
+    return pool.chars_memo[key]
+
+
+def _min_chars(pool: Pool, e: int, encoder: Encoder | None) -> int | None:
+    total = 0
+    while e != 1:
+        head, e = pool.args[e] if pool.kinds[e] == CAT else (e, 1)
+        kind, args = pool.kinds[head], pool.args[head]
+        part: int | None = None
+        if encoder in charsets_of(pool, head):
+            part = 1
+        elif kind == REPEAT:
+            part = min_chars(pool, args[0], encoder)
+            part = None if part is None else part * args[1]
+        elif kind == ALT:
+            parts = [min_chars(pool, m, encoder) for m in args]
+            part = None if None in parts else min(p for p in parts if p is not None)
+        if part is None:
+            return None
+        total += part
+    return total
+
+
+def _has_witness(pool: Pool, members: tuple[int, ...]) -> bool:
+    """Whether a shortest text of the member with the longest one is in all others: the usual case, quickly seen."""
+    narrow = max((m for m in members if pool.kinds[m] != NOT), key=lambda m: bound(pool, m), default=0)
+    if bound(pool, narrow) > _WITNESS or pool.known[narrow] is not False:
+        return False
+    text = shortest(pool, narrow)
+    return text is not None and all(m == narrow or pool.matches(m, text) for m in members)
+
+
 def _steps(pool: Pool, e: int) -> list[int]:
     """Expressions of which one must be inhabited for ``e`` to be."""
-    from .expr import ALT, CAT, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind == CAT:
         return [] if is_empty(pool, args[0]) else [args[1]]
@@ -67,8 +125,6 @@ def _steps(pool: Pool, e: int) -> list[int]:
 # ---------------------------------------------------------------- lengths
 def bound(pool: Pool, e: int) -> int:
     """A lower bound of the length of members, cheap to find."""
-    from .expr import CAT
-
     memo = pool.bound_memo
     found = memo.get(e)
     if found is not None:
@@ -87,8 +143,6 @@ def bound(pool: Pool, e: int) -> int:
 
 
 def _bound(pool: Pool, e: int) -> int:
-    from .expr import ALT, BOTH, LEAF, LITERAL, REPEAT
-
     kind, args = pool.kinds[e], pool.args[e]
     if kind == LITERAL:
         return len(args[0])
@@ -105,8 +159,6 @@ def _bound(pool: Pool, e: int) -> int:
 
 def min_length(pool: Pool, e: int) -> int:
     """Bytes of the shortest member, without writing it out where counts are enough."""
-    from .expr import ALT, BYTES, CAT, LITERAL, REPEAT
-
     if pool.nullable(e):
         return 0
     total = 0
@@ -173,8 +225,6 @@ def _trace(pool: Pool, e: int, came: dict[int, tuple[int, bytes]]) -> bytes:
 
 def _moves(pool: Pool, e: int) -> list[tuple[bytes, int]]:
     """Edges ``(bytes read, expression left)``; each is a shortest way to that target."""
-    from .expr import ALT, CAT, LITERAL, REPEAT, WORDS
-
     if pool.nullable(e):
         return [(b"", 1)]
     kind, args = pool.kinds[e], pool.args[e]
@@ -241,8 +291,6 @@ def _show_byte(b: int) -> str:
 
 def show(pool: Pool, e: int, depth: int = 40) -> str:
     """A readable form of ``e``, cut where it is nested too deeply."""
-    from .expr import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, NOT, REPEAT, WORDS
-
     if depth == 0:
         return f"#{e}"
     kind, args = pool.kinds[e], pool.args[e]

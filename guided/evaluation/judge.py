@@ -62,12 +62,14 @@ class WrongVerdict:
         at: for a rejection, the number of bytes that were read before it.
         validator_agrees: whether a validator that takes ``format`` as an annotation says the same as the automaton
             (then it is the label that is doubtful); ``None`` where none is installed or it gave up.
+        order_only: a rejection for the order of keys alone: with ``order="any"`` the instance is accepted.
     """
 
     index: int
     accepted: bool
     at: int | None = None
     validator_agrees: bool | None = None
+    order_only: bool = False
 
 
 @dataclass(slots=True)
@@ -214,6 +216,18 @@ class Judge:
                 record.wrong.append(WrongVerdict(index, accepted, at, _agrees(case, index, accepted)))
         if record.wrong:
             record.status = "wrong"
+            self._find_order_only(case, record)
+
+    def _find_order_only(self, case: Case, record: Record) -> None:
+        rejections = [wrong for wrong in record.wrong if not wrong.accepted]
+        if rejections and self.options.get("order") != "any":
+            options = {**self.options, "order": "any"}
+            try:
+                automaton = JsonSchema(case.schema, registry=self._registry(case.split), **options).compile(self.vocabulary)
+            except GuidedError:
+                return
+            for wrong in rejections:
+                wrong.order_only = _read(automaton, instance_text(case.instances[wrong.index].data))[0]
 
     def _walk(self, automaton: Automaton, text: bytes, taken: list[float]) -> bool:
         """Whether the masks on the way let ``text`` through, token by token, and an end after it; adds their microseconds to ``taken``."""

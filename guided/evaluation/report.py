@@ -23,6 +23,7 @@ class Counts:
     Attributes:
         wrong_accept, wrong_reject: schemas with at least one such instance (a schema may count in both).
         doubtful: schemas whose every wrong verdict is also that of a validator that takes ``format`` as an annotation.
+        order_only: schemas whose every wrong verdict is a rejection for the order of keys alone.
         failed: errors, crashes, time-outs and memory.
     """
 
@@ -32,6 +33,7 @@ class Counts:
     wrong_accept: int = 0
     wrong_reject: int = 0
     doubtful: int = 0
+    order_only: int = 0
     error: int = 0
     timeout: int = 0
     memory: int = 0
@@ -44,6 +46,7 @@ class Counts:
         self.wrong_accept += any(w["accepted"] for w in wrong)
         self.wrong_reject += any(not w["accepted"] for w in wrong)
         self.doubtful += bool(wrong) and all(w["validator_agrees"] for w in wrong)
+        self.order_only += bool(wrong) and all(w["order_only"] for w in wrong)
         self.error += status in ("error", "crash")
         self.timeout += status == "timeout"
         self.memory += status == "memory"
@@ -111,14 +114,15 @@ def _wrong_table(records: Sequence[dict[str, Any]], limit: int) -> Table | None:
     rows = [(record["id"], wrong) for record in records for wrong in record.get("wrong", ())]
     if not rows:
         return None
-    rows.sort(key=lambda row: (bool(row[1]["validator_agrees"]), row[0]))
+    rows.sort(key=lambda row: (bool(row[1]["validator_agrees"]), row[1]["order_only"], row[0]))
     table = Table(title=f"wrong verdicts (the first {min(limit, len(rows))} of {len(rows)})")
-    for name in ("schema", "instance", "verdict", "bytes read", "a validator says so too"):
+    for name in ("schema", "instance", "verdict", "bytes read", "a validator says so too", "key order only"):
         table.add_column(name, overflow="fold")
     for name, wrong in rows[:limit]:
         agrees = {True: "yes", False: "no", None: "-"}[wrong["validator_agrees"]]
         at = "" if wrong["at"] is None else str(wrong["at"])
-        table.add_row(name, str(wrong["index"]), "accepted" if wrong["accepted"] else "rejected", at, agrees)
+        verdict, order = "accepted" if wrong["accepted"] else "rejected", "yes" if wrong["order_only"] else ""
+        table.add_row(name, str(wrong["index"]), verdict, at, agrees, order)
     return table
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -134,6 +135,7 @@ def bench(
     optional: Annotated[bool, typer.Option(help="the optional cases of the official suite too")] = False,
     times: Annotated[bool, typer.Option(help="measure the masks of MaskBench too")] = False,
     tokenizer: Annotated[str, typer.Option(help="for the times: a folder or hub name, or the packaged model's")] = PACKAGED,
+    order: Annotated[str | None, typer.Option(help="of keys: schema (MaskBench's default) or any (the official suite's)")] = None,
     workers: Annotated[int, typer.Option(min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="time limit of one schema")] = 10.0,
     megabytes: Annotated[int, typer.Option(help="memory limit of one worker")] = 4096,
@@ -142,6 +144,8 @@ def bench(
     """Judges MaskBench and the official JSON Schema test suite with this library."""
     console = Console(stderr=True)
     try:
+        if order not in (None, "schema", "any"):
+            raise GuidedError(f"--order is schema or any, not {order!r}")
         for name in SUITES if suite == "all" else (suite,):
             cases: Iterable[Case] = suite_cases(name, data, splits=split or (), optional=optional)
             chosen = sample(cases, count, seed) if count else list(cases)
@@ -151,14 +155,14 @@ def bench(
                 out / f"verdicts-{name}.jsonl",
                 tokenizer=tokenizer if timed else None,
                 times=timed,
-                options=OPTIONS[name],
+                options=OPTIONS[name] | ({"order": order} if order else {}),
                 remotes=suite_remotes(data) if name == "official" else None,
                 workers=workers,
                 seconds=seconds,
                 megabytes=megabytes,
                 console=console,
             )
-            report.show(records, Console(), title=name, limit=show)
+            report.show(records, Console(width=None if sys.stdout.isatty() else 160), title=name, limit=show)
     except GuidedError as error:
         console.print(f"error: {error}", style="red", highlight=False)
         raise typer.Exit(2) from error

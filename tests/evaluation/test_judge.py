@@ -35,13 +35,25 @@ def test_wrong_verdicts_say_which_and_where(judge: Judge) -> None:
     record = judge(case({"const": "abc"}, ("abc", False), ("abd", True), ("abc", True)))
     assert record["status"] == "wrong"
     accepted, rejected = record["wrong"]
-    assert accepted == {"index": 0, "accepted": True, "at": None, "validator_agrees": True}
+    assert accepted == {"index": 0, "accepted": True, "at": None, "validator_agrees": True, "order_only": False}
     assert (rejected["index"], rejected["accepted"], rejected["at"], rejected["validator_agrees"]) == (1, False, len('"ab'), True)
 
 
 def test_text_that_ends_too_early_is_rejected_at_its_end(judge: Judge) -> None:
     record = judge(case({"type": "array", "minItems": 1}, ([], True)))
     assert record["wrong"][0]["at"] == 1
+
+
+def test_rejections_for_key_order_alone_are_marked(judge: Judge) -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
+    record = judge(case(schema, ({"b": 1, "a": 2}, True), ({"b": 1, "a": "2"}, True), ({"a": 2, "b": 1}, True)))
+    assert [(wrong["index"], wrong["order_only"]) for wrong in record["wrong"]] == [(0, True), (1, False)]
+
+
+def test_an_empty_language_is_a_verdict(judge: Judge) -> None:
+    assert judge(case(False, (1, False)))["status"] == "passed"
+    record = judge(case({"type": "string", "const": 3}, (3, True)))
+    assert record["status"] == "wrong" and record["wrong"][0]["validator_agrees"]
 
 
 def test_refusals_name_the_keyword(judge: Judge) -> None:

@@ -15,8 +15,8 @@ def record(name: str, split: str, status: str, **more: Any) -> dict[str, Any]:
     return {"id": name, "split": split, "status": status, "reason": "", "kind": "", "wrong": [], **more}
 
 
-ACCEPT = {"index": 0, "accepted": True, "at": None, "validator_agrees": True}
-REJECT = {"index": 1, "accepted": False, "at": 7, "validator_agrees": False}
+ACCEPT = {"index": 0, "accepted": True, "at": None, "validator_agrees": True, "order_only": False}
+REJECT = {"index": 1, "accepted": False, "at": 7, "validator_agrees": False, "order_only": True}
 RECORDS = [
     record("1", "b", "passed", compile_ms=2.0, first_mask_ms=3.0, mask_us=[1.0, 3.0]),
     record("2", "b", "wrong", wrong=[ACCEPT]),
@@ -27,6 +27,7 @@ RECORDS = [
     record("7", "a", "crash", kind="crash"),
     record("8", "a", "timeout", kind="timeout"),
     record("9", "a", "memory", kind="memory"),
+    record("10", "a", "wrong", wrong=[REJECT]),
 ]
 
 
@@ -34,8 +35,8 @@ def test_counts() -> None:
     rows = counts(RECORDS)
     assert list(rows) == ["a", "b", "all"]
     total = rows["all"]
-    assert (total.schemas, total.passed, total.refused, total.error, total.timeout, total.memory) == (9, 1, 3, 1, 1, 1)
-    assert (total.wrong_accept, total.wrong_reject, total.doubtful) == (2, 1, 1)
+    assert (total.schemas, total.passed, total.refused, total.error, total.timeout, total.memory) == (10, 1, 3, 1, 1, 1)
+    assert (total.wrong_accept, total.wrong_reject, total.doubtful, total.order_only) == (2, 2, 1, 1)
     assert rows["b"].wrong_accept == 1 and rows["b"].wrong_reject == 0
 
 
@@ -53,7 +54,7 @@ def test_tables_show_everything_that_was_counted() -> None:
     out = io.StringIO()
     show(RECORDS, Console(file=out, width=160), title="demo", limit=1)
     text = out.getvalue()
-    for part in ("demo: verdicts", "not: cannot", "1 more reasons", "wrong verdicts (the first 1 of 3)", "compile, ms", "mask, us"):
+    for part in ("demo: verdicts", "not: cannot", "1 more reasons", "wrong verdicts (the first 1 of 4)", "compile, ms", "mask, us"):
         assert part in text
 
 

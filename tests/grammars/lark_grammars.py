@@ -236,6 +236,17 @@ GRAMMARS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         EARLEY,
         ["", "aacc", "dd", "acacdd", "cda"],
     ),
+    "properties": (
+        r"""
+        start: (NAME | OTHER | MARK)+
+        NAME: /\p{Lu}[\p{Ll}\P{^Nd}_]*/
+        OTHER: /[^\p{L}\p{N}\s\p{P}\]]/
+        MARK: "!" /\P{Greek}/
+        %ignore /[ ]/
+        """,
+        {"parser": "lalr", "regex": True},
+        ["Été1 A_b", "ab", "+ ±", "!a", "!α", "Äß]", "A٣", "!\n"],
+    ),
     "lookbehind": (
         r"""
         start: (STR | QSTR | HASH)+

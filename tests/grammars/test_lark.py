@@ -15,6 +15,7 @@ from grammars.constraint import Constraint
 from grammars.errors import ConstraintError, GrammarError, RegexError
 from grammars.lark_grammar import Lark
 from grammars.lark_grammar.backtracking import terminal_expr
+from grammars.lark_grammar.properties import expand_properties
 from grammars.patterns import Choice, Regex
 from grammars.regex.expr import Pool
 from grammars.vocabulary import Vocabulary
@@ -52,7 +53,7 @@ def samples(parser: lark.Lark, rng: random.Random) -> dict[str, list[str]]:
     pool, out = Pool(), {}
     for terminal in parser.terminals:
         pattern = terminal.pattern
-        expr = terminal_expr(pool, pattern.to_regexp(), first_match=pattern.type == "re")
+        expr = terminal_expr(pool, expand_properties(pattern.to_regexp()), first_match=pattern.type == "re")
         out[terminal.name] = [member(pool, expr, rng).decode(errors="ignore") for _ in range(40)]
     return out
 
@@ -93,6 +94,24 @@ def test_any_lexing_is_larks_dynamic_complete(name: str, byte_vocab: Vocabulary)
         if len(sentence) <= 60:
             want = oracle(parser, sentence)
             assert accepts(sentence) == want, f"Lark says {want}: {sentence!r}"
+
+
+@pytest.mark.parametrize("name", [name for name in GRAMMARS if name != "lookbehind"])
+def test_what_the_engine_writes_is_read_by_lark(name: str, byte_vocab: Vocabulary) -> None:
+    text, options, _ = GRAMMARS[name]
+    parser, automaton, rng = lark.Lark(text, **options), Lark(text).compile(byte_vocab), random.Random(name)
+    ends, tokens = set(byte_vocab.eos_token_ids), byte_vocab.tokens
+    for length in range(0, 30, 2):
+        state, out = automaton.start, b""
+        for _ in range(length):
+            moves = [(t, s) for t, s in zip(*automaton.successors(state), strict=True) if t not in ends]
+            plain = [(t, s) for t, s in moves if tokens[t].isascii() and tokens[t].decode().isprintable()]
+            if not moves:
+                break
+            token, state = rng.choice(plain or moves)
+            out += tokens[token]
+        out += b"".join(tokens[t] for t in automaton.shortest_completion(state) if t not in ends)
+        assert oracle(parser, out.decode()), out
 
 
 def test_larks_own_grammar_reads_grammars(byte_vocab: Vocabulary) -> None:
@@ -242,6 +261,7 @@ def test_collisions_are_reported_on_request() -> None:
         ("start: A\nA: /a$/\n", 2, 1, "anchor"),
         ("start: /b(?=c)/\n", 1, 8, "lookahead"),
         ("start: /b(?!c)/ /[a-z]/\n", 1, 8, "forbids 'bc'"),
+        ("start: A\nA: /\\p{Nope}/\n", 2, 1, "no Unicode property 'Nope'"),
         ("start: A\nA: /[/\n", None, None, "unterminated character set"),
         ("%import nothing.X\nstart: X\n", 1, 9, "import_paths"),
         ('start: "a"\n%ignore Y\n', 2, 9, "not defined"),

@@ -13,6 +13,7 @@ from grammars.errors import ConstraintError
 from grammars.regex.charset import CharSet
 from grammars.regex.expr import Pool
 from grammars.strings import (
+    Escapes,
     JsonEncoder,
     any_string,
     any_string_except,
@@ -23,26 +24,14 @@ from grammars.strings import (
     string_set,
     text_set,
 )
+from tests.spelling import spell
 
-SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 TRICKY = '"\\/\b\f\n\r\t\x00\x1f\x7f aAé߿ࠀ\ud7ff\ue000�￿𐀀😀\U0010ffff'
+DAMAGE = list(b'"\\/uUdD89cCeEfF0abn\x1f\xed\xa0\x80')
+RANGES = st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 3000)), max_size=4)
 TEXTS = st.text(st.one_of(st.sampled_from(TRICKY), st.characters(exclude_categories=["Cs"])), max_size=6)
+POLICIES: tuple[Escapes, ...] = ("any", "minimal")
 SEEDS = st.integers(0, 2**32)
-
-
-def mixed(rng: random.Random, hexadecimal: str) -> str:
-    return "".join(rng.choice([c.lower(), c.upper()]) for c in hexadecimal)
-
-
-def spell(text: str, seed: int) -> bytes:
-    """The text in one of its spellings, without quotes."""
-    rng, out = random.Random(seed), []
-    for c in text:
-        raw = [] if c in '"\\' or c < " " else [c]
-        units = c.encode("utf-16-be")
-        long = "".join("\\u" + mixed(rng, units[i : i + 2].hex()) for i in range(0, len(units), 2))
-        out.append(rng.choice([*raw, *filter(None, [SHORT.get(c)]), long]))
-    return "".join(out).encode()
 
 
 def quoted(text: str, seed: int) -> bytes:
@@ -76,7 +65,7 @@ def test_sets_and_their_complements(pool: Pool, texts: list[str], other: str, se
 
 
 @settings(derandomize=True, max_examples=200)
-@given(texts=st.lists(TEXTS, min_size=1, max_size=5), seed=SEEDS, where=st.integers(0, 200), byte=st.sampled_from(list(b'"\\/uUdD89cCeEfF0abn\x1f\xed\xa0\x80')))
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5), seed=SEEDS, where=st.integers(0, 200), byte=st.sampled_from(DAMAGE))
 def test_damaged_spellings_agree_with_the_json_parser(pool: Pool, texts: list[str], seed: int, where: int, byte: int) -> None:
     data = bytearray(quoted(texts[0], seed))
     data[where % len(data)] = byte
@@ -103,12 +92,12 @@ def test_minimal_escapes_are_those_of_the_standard_library(pool: Pool, text: str
 
 
 @settings(derandomize=True, max_examples=150)
-@given(ranges=st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 3000)), max_size=4), probe=st.characters(exclude_categories=["Cs"]), seed=SEEDS)
+@given(ranges=RANGES, probe=st.characters(exclude_categories=["Cs"]), seed=SEEDS)
 def test_one_character_of_a_set(pool: Pool, ranges: list[tuple[int, int]], probe: str, seed: int) -> None:
     charset = CharSet([(a, min(a + n, 0x10FFFF)) for a, n in ranges])
     expr = json_chars(pool, charset)
-    edges = [chr(c) for a, n in ranges for c in (a - 1, a, min(a + n, 0x10FFFF), a + n + 1) if 0 <= c <= 0x10FFFF and not 0xD800 <= c <= 0xDFFF]
-    for i, c in enumerate([probe, *edges]):
+    edges = [c for a, n in ranges for c in (a - 1, a, min(a + n, 0x10FFFF), a + n + 1)]
+    for i, c in enumerate([probe, *(chr(c) for c in edges if 0 <= c < 0xD800 or 0xDFFF < c <= 0x10FFFF)]):
         assert pool.matches(expr, spell(c, seed + i)) == (c in charset)
 
 
@@ -136,7 +125,20 @@ def test_leaving_a_set_of_names_leads_to_the_common_state(pool: Pool) -> None:
     assert after(any_string_except(pool, ["name", "nothing"]), b'"nam_') == after(any_string(pool), b'"x')
 
 
-@pytest.mark.parametrize("data", [b'"\\ud800"', b'"\\udc00"', b'"\\ud800\\u0041"', b'"\\udc00\\ud800"', b'"\\ud800\\ud800"', b'"\xed\xa0\x80"', b'"\\u12"', b'"\\x41"', b'"\n"'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'"\\ud800"',
+        b'"\\udc00"',
+        b'"\\ud800\\u0041"',
+        b'"\\udc00\\ud800"',
+        b'"\\ud800\\ud800"',
+        b'"\xed\xa0\x80"',
+        b'"\\u12"',
+        b'"\\x41"',
+        b'"\n"',
+    ],
+)
 def test_what_is_no_string(pool: Pool, data: bytes) -> None:
     assert not pool.matches(any_string(pool), data)
 
@@ -170,8 +172,9 @@ def test_ten_thousand_texts(pool: Pool) -> None:
 
 def test_characters_that_cannot_be_written_raw_keep_their_escapes() -> None:
     pool = Pool(writable=CharSet([(0, 0x7F)]), writable_bytes=(1 << 128) - 1)
-    for escapes in ("any", "minimal"):
-        for expr in (literal_string(pool, "é😀", escapes), string_set(pool, ["é😀", "b"], escapes), any_string(pool, encoder=JsonEncoder(escapes))):
+    for escapes in POLICIES:
+        everything = any_string(pool, encoder=JsonEncoder(escapes))
+        for expr in (literal_string(pool, "é😀", escapes), string_set(pool, ["é😀", "b"], escapes), everything):
             assert pool.matches(expr, b'"\\u00e9\\ud83d\\ude00"')
             assert not pool.matches(expr, '"é😀"'.encode())
 

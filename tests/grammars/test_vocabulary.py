@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 import random
-import threading
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,12 +266,18 @@ def test_digest_does_not_depend_on_where_tokens_are_cut() -> None:
     assert Vocabulary([b"ab", b"c", b""], [2]).digest != Vocabulary([b"a", b"bc", b""], [2]).digest
 
 
-def test_lexer_is_made_once(byte_vocab: Vocabulary) -> None:
+def test_lexer_is_made_once_and_anew_when_full(byte_vocab: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        full = False
+
+        def __init__(self, vocabulary: Vocabulary) -> None:
+            self.vocabulary = vocabulary
+            time.sleep(0.05)
+
+    monkeypatch.setitem(sys.modules, "grammars.lexer", SimpleNamespace(Lexer=Slow))
     vocabulary = Vocabulary(byte_vocab.tokens, [258], [256])
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(vocabulary.lexer())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4 and len(set(map(id, found))) == 1
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: vocabulary.lexer(), range(4)))
+    assert len(set(map(id, found))) == 1 and found[0].vocabulary is vocabulary
+    found[0].full = True
+    assert vocabulary.lexer() is not found[0]

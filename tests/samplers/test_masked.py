@@ -13,6 +13,7 @@ from samplers.masked import Request, Step, decode
 from samplers.sampling import Settings
 from tests import tiny
 
+PLAIN = Settings()
 WIDTH = 300  # more than the vocabulary's ids
 LIST = 'root ::= "[" ("the" | item ("," " "? item)*)? "]"\nitem ::= [0-9]+ | "\\"" [a-zé]* "\\"" | root'
 
@@ -27,7 +28,7 @@ def automaton(byte_vocab: Vocabulary) -> Automaton:
     return Gbnf(LIST).compile(byte_vocab)
 
 
-def run(model: Any, requests: list[Request], vocab: Vocabulary, settings: Settings = Settings()) -> list[list[Step]]:
+def run(model: Any, requests: list[Request], vocab: Vocabulary, settings: Settings = PLAIN) -> list[list[Step]]:
     rows: list[list[Step]] = [[] for _ in requests]
     for steps in decode(model, requests, vocab.eos_token_ids, settings):
         for step in steps:
@@ -76,7 +77,8 @@ def test_a_row_does_not_depend_on_its_batch(model: Any, byte_vocab: Vocabulary, 
         alone = run(model, [request], byte_vocab)[0]
         assert [s.token for s in alone] == [s.token for s in steps]
         assert [s.logprob for s in alone] == pytest.approx([s.logprob for s in steps], abs=1e-4)
-    assert len({tuple(s.token for s in steps) for steps in run(model, [Request([1], automaton, 20, seed=i) for i in range(8)], byte_vocab)}) > 4
+    seeds = run(model, [Request([1], automaton, 20, seed=i) for i in range(8)], byte_vocab)
+    assert len({tuple(s.token for s in steps) for steps in seeds}) > 4
 
 
 def test_log_probabilities_are_those_of_the_model(model: Any, byte_vocab: Vocabulary, automaton: Automaton) -> None:

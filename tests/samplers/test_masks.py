@@ -29,7 +29,8 @@ def test_rows_are_filled_once_and_unpacked() -> None:
     table = MaskTable(70)
     sets = [[0, 31, 32, 63, 64, 69], [5], []]
     wanted = [mask(i, tokens, calls) for i, tokens in enumerate(sets)]
-    assert allowed(table, table.indices([wanted[0], None, wanted[1], wanted[0], wanted[2]])) == [sets[0], list(range(70)), sets[1], sets[0], sets[2]]
+    indices = table.indices([wanted[0], None, wanted[1], wanted[0], wanted[2]])
+    assert allowed(table, indices) == [sets[0], list(range(70)), sets[1], sets[0], sets[2]]
     assert allowed(table, table.indices([wanted[1]])) == [sets[1]]
     assert sorted(calls) == [0, 1, 2]
 

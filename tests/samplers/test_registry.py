@@ -23,7 +23,8 @@ def test_every_method_is_complete() -> None:
 
 
 def test_names_of_listed_systems_are_spelt_as_in_the_list(data_dir: Path) -> None:
-    listed = {line.split("\t")[0].casefold(): line.split("\t")[0] for line in (data_dir.parent / "systems.tsv").read_text().splitlines()[1:]}
+    lines = (data_dir.parent / "systems.tsv").read_text().splitlines()[1:]
+    listed = {name.casefold(): name for name in (line.split("\t")[0] for line in lines)}
     for m in methods():
         assert listed.get(m.name.casefold(), m.name) == m.name
 
