@@ -11,7 +11,7 @@ from ..errors import ConstraintError, GrammarError, RegexError
 from ..rules import NOTHING, Node, Part, Rule, Skip, StaticRule, Terminal, finish, lexeme, repeat, sequence, union
 from .backtracking import Match, terminal_match
 from .loader import ImportPath, Loaded, Source, Symbol, TerminalPattern, load
-from .precedence import Occurrence, begun_with, neighbours, ranks, shadowed
+from .precedence import Neighbours, Occurrence, cut_by, neighbours, ranks, shadowed
 from .properties import expand_properties
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Lark(Constraint):
         check_collisions: fill :attr:`warnings` with the pairs of patterns that match a common text with the same priority.
 
     Attributes:
-        warnings: findings that are no errors.
+        warnings: findings that are no errors; complete once the grammar has been compiled.
 
     Raises:
         GrammarError: the grammar is malformed, refers to something undefined, or a terminal is not regular; with
@@ -155,6 +155,12 @@ def _flagged(t: TerminalPattern, flags: str) -> TerminalPattern:
     )
 
 
+def _same(a: Node, b: Node) -> bool:
+    if a.kind != b.kind or a.symbol != b.symbol or len(a.children) != len(b.children):
+        return False
+    return all(map(_same, a.children, b.children))
+
+
 class _Lowering:
     """One grammar over one pool."""
 
@@ -164,7 +170,7 @@ class _Lowering:
         self.greedy = front.lexing == "greedy"
         patterns = list(front._patterns.values())
         self.matches = {t.name: front._match(pool, t) for t in patterns}
-        self.ranks = ranks(patterns) if self.greedy else {}
+        self.ranks = ranks(patterns, self.loaded.ignore) if self.greedy else {}
         self.shadows = shadowed(pool, patterns, self.matches) if self.greedy else {}
         looking = any(match.blocked != pool.EMPTY for match in self.matches.values())
         self.near = neighbours(self.loaded.rules, front.start) if self.shadows or looking else {}
@@ -193,7 +199,10 @@ class _Lowering:
             if name not in self.matches:
                 raise GrammarError(f"{name} is ignored, so that terminals= must give it as a pattern, not as a constraint")
             earlier = tuple(n for n in self.shadows.get(name, ()) if n in self.loaded.ignore)
-            self.check_lookahead(name, set(self.loaded.ignore))
+            self.check_lookahead(name, frozenset(self.loaded.ignore))
+            for other in self.shadows.get(name, ()):
+                if other not in self.loaded.ignore:
+                    self.warn(name, other, "where it is not to be ignored")
             symbol = self.terminal(name, earlier).symbol
             if isinstance(symbol, Terminal):
                 terminals.append(symbol)
@@ -205,7 +214,7 @@ class _Lowering:
         if node is None:
             pool, expr = self.pool, self.matches[name].expr
             for other in earlier:
-                expr = pool.minus(expr, begun_with(pool, self.matches[other]))
+                expr = pool.minus(expr, cut_by(pool, self.matches[other]))
             node = lexeme(pool, expr, priority=self.ranks.get(name, 0), group=_GROUP if self.greedy else 0, name=self.shown(name))
             self._terminals[name, earlier] = node
         return node
@@ -221,17 +230,29 @@ class _Lowering:
             return self._rules[name]
         if self.greedy and name in self.loaded.ignore:
             return NOTHING  # the lexer drops it before the parser could see it
-        ignored = set(self.loaded.ignore)
-        near = None if self.near is None else self.near.get(at, set()) | ignored
-        self.check_lookahead(name, near or ignored)
-        return self.terminal(name, tuple(other for other in self.shadows.get(name, ()) if near is None or other in near))
+        ignored = frozenset(self.loaded.ignore)
+        near = Neighbours(frozenset(self.matches)) if self.near is None else self.near.get(at, Neighbours())
+        self.check_lookahead(name, ignored | near.every)
+        earlier = tuple(other for other in self.shadows.get(name, ()) if other in near.some | ignored)
+        for other in earlier:
+            if other not in near.every | ignored:
+                self.warn(name, other, "in some places")
+        return self.terminal(name, earlier)
 
-    def check_lookahead(self, name: str, near: set[str]) -> None:
+    def warn(self, name: str, earlier: str, where: str) -> None:
+        message = (
+            f"Lark prefers {self.shown(earlier)} to longer matches of {self.shown(name)} {where}; "
+            "there the texts accepted may differ from Lark's: make their priorities equal, or their patterns disjoint"
+        )
+        if message not in self.front.warnings:
+            self.front.warnings.append(message)
+
+    def check_lookahead(self, name: str, near: frozenset[str]) -> None:
         """A negative lookahead at a terminal's end holds by itself where its neighbours match what it forbids: they win, being longer."""
         pool, blocked = self.pool, self.matches[name].blocked
-        if blocked == pool.EMPTY or (name, frozenset(near)) in self._looked:
+        if blocked == pool.EMPTY or (name, near) in self._looked:
             return
-        self._looked.add((name, frozenset(near)))
+        self._looked.add((name, near))
         others = pool.alt(*(self.matches[other].expr for other in near if other != name and other in self.matches))
         rest = pool.shortest(pool.minus(blocked, others))
         if rest is not None:
@@ -253,6 +274,6 @@ class _Lowering:
         whole = union(*first)
         if not more:
             return whole
-        if len(first) == len(more) == 1 and self.loaded.rules[name][0] == self.loaded.rules[name][1][1:]:
+        if len(first) == len(more) == 1 and _same(first[0], more[0]):
             return repeat(first[0], 1)
         return sequence(whole, repeat(union(*more)))

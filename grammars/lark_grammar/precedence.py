@@ -9,12 +9,17 @@ among identifiers). Our lexer takes the longest match and breaks ties by a numbe
 - texts of a later terminal that begin with a match of an earlier one, so that Lark would never get there, are
   taken out of the later one's language (:func:`shadowed`), in the parser states where both may stand
   (:func:`neighbours`).
+
+The second is done for each place where a terminal stands on a right-hand side, not for each parser state, and for
+an ignored terminal (which may stand anywhere) with regard to other ignored ones only. Where that can make a
+difference the front-end says so in its warnings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .backtracking import Match
@@ -23,7 +28,7 @@ from .loader import Symbol, TerminalPattern
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["begun_with", "neighbours", "ranks", "scan_order", "shadowed"]
+__all__ = ["Neighbours", "cut_by", "neighbours", "ranks", "scan_order", "shadowed"]
 
 _STATES = 4000  # LR(0) states, beyond which every terminal counts as every other's neighbour
 
@@ -35,18 +40,26 @@ def scan_order(terminals: Sequence[TerminalPattern]) -> list[TerminalPattern]:
     return sorted(terminals, key=lambda t: (-t.priority, -t.max_width, -t.value_length, t.name))
 
 
-def ranks(terminals: Sequence[TerminalPattern]) -> dict[str, int]:
-    """A number for each terminal; of terminals that match the same text, Lark takes that of the highest."""
+def ranks(terminals: Sequence[TerminalPattern], ignored: Collection[str] = ()) -> dict[str, int]:
+    """A number for each terminal; of terminals that match the same text, Lark takes that of the highest.
+
+    A string that an *ignored* pattern is the first to match in full is ignored with it.
+    """
     order = scan_order(terminals)
     strings = [t for t in order if t.text is not None]
+    lost: dict[str, None] = {}
     placed: dict[str, None] = {}
     for terminal in order:
         if terminal.text is None:
             pattern = re.compile(terminal.regexp)
             for string in strings:
                 if string.priority == terminal.priority and string.name not in placed and _takes(pattern, string.text or ""):
-                    placed[string.name] = None
+                    if terminal.name not in ignored:
+                        placed[string.name] = None
+                    elif string.flags <= terminal.flags:
+                        lost[string.name] = placed[string.name] = None
         placed.setdefault(terminal.name)
+    placed = {name: None for name in placed if name not in lost} | lost
     return {name: len(placed) - i for i, name in enumerate(placed)}
 
 
@@ -55,9 +68,10 @@ def _takes(pattern: re.Pattern[str], text: str) -> bool:
     return match is not None and match.end() == len(text)
 
 
-def begun_with(pool: Pool, match: Match) -> int:
-    """Texts that begin with a match of a terminal, and are longer than it."""
-    return pool.minus(pool.cat(match.expr, pool.nonnull(pool.anything)), pool.cat(match.blocked, pool.anything))
+def cut_by(pool: Pool, match: Match) -> int:
+    """Texts that a terminal matches the beginning of, but not the whole."""
+    begun = pool.minus(pool.cat(match.expr, pool.nonnull(pool.anything)), pool.cat(match.blocked, pool.anything))
+    return pool.minus(begun, match.expr)
 
 
 def shadowed(pool: Pool, terminals: Sequence[TerminalPattern], matches: Mapping[str, Match]) -> dict[str, list[str]]:
@@ -72,8 +86,7 @@ def shadowed(pool: Pool, terminals: Sequence[TerminalPattern], matches: Mapping[
                 continue
             if earlier.text is not None and earlier.priority == later.priority:
                 continue  # it is at least as wide as anything after it
-            begun = pool.both(exprs[later.name], begun_with(pool, matches[earlier.name]))
-            if not pool.is_empty(pool.minus(begun, exprs[earlier.name])):
+            if not pool.is_empty(pool.both(exprs[later.name], cut_by(pool, matches[earlier.name]))):
                 out.setdefault(later.name, []).append(earlier.name)
     return out
 
@@ -145,8 +158,16 @@ class _Automaton:
         return out
 
 
-def neighbours(rules: Mapping[str, Sequence[tuple[Symbol, ...]]], start: str) -> dict[Occurrence, set[str]] | None:
-    """For each terminal on a right-hand side the terminals that may stand at the same place of a text.
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Terminals that may stand at the same place of a text as some occurrence: in some parser states, and in all."""
+
+    some: frozenset[str] = frozenset()
+    every: frozenset[str] = frozenset()
+
+
+def neighbours(rules: Mapping[str, Sequence[tuple[Symbol, ...]]], start: str) -> dict[Occurrence, Neighbours] | None:
+    """The neighbours of each terminal on a right-hand side.
 
     ``None`` where the grammar is too big to tell: then every terminal is to count as every other's neighbour.
     """
@@ -156,17 +177,23 @@ def neighbours(rules: Mapping[str, Sequence[tuple[Symbol, ...]]], start: str) ->
     names = sorted({s.name for expansions in rules.values() for expansion in expansions for s in expansion if s.is_terminal})
     bit = {name: 1 << i for i, name in enumerate(names)}
     shifts = [sum({bit[s.name] for s in moves if s.is_terminal}) for moves in automaton.gotos]
-    near = [0] * len(shifts)
+    some, every = [0] * len(shifts), [-1] * len(shifts)
     for reached in automaton.before_shift():
         accepted = 0
         for s in reached:
             accepted |= shifts[s]
         for s in reached:
-            near[s] |= accepted
-    found: dict[Occurrence, int] = {}
-    for items, mask in zip(automaton.states, near, strict=True):
+            some[s] |= accepted
+            every[s] &= accepted
+    found: dict[Occurrence, tuple[int, int]] = {}
+    for s, items in enumerate(automaton.states):
         for p, dot in items:
             name, n, expansion = automaton.productions[p]
             if dot < len(expansion) and expansion[dot].is_terminal:
-                found[name, n, dot] = found.get((name, n, dot), 0) | mask
-    return {occurrence: {name for name in names if mask & bit[name]} for occurrence, mask in found.items()}
+                a, b = found.get((name, n, dot), (0, -1))
+                found[name, n, dot] = a | some[s], b & every[s]
+
+    def named(mask: int) -> frozenset[str]:
+        return frozenset(name for name in names if mask & bit[name])
+
+    return {occurrence: Neighbours(named(a), named(b)) for occurrence, (a, b) in found.items()}
