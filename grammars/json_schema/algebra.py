@@ -90,22 +90,33 @@ class Algebra:
 
     def negate(self, a: Normal) -> Normal:
         """Complement."""
-        if a is self.everything:
+        return self.subtract(self.everything, a)
+
+    def subtract(self, a: Normal, b: Normal) -> Normal:
+        """What is in ``a`` and not in ``b``; records of ``b`` that a record of ``a`` does not meet cost nothing."""
+        if b is self.everything:
             return self.nothing
-        arrays: tuple[ArrayRecord, ...] = (ArrayRecord(),)
-        for array in a.arrays:
-            arrays = self._product(arrays, array.opposite())
-        objects: tuple[ObjectRecord, ...] = (ObjectRecord(),)
-        for record in a.objects:
-            objects = self._product(objects, record.opposite())
         return Normal(
-            not a.null,
-            self.everything.booleans - a.booleans,
-            other_numbers(a.numbers),
-            self.scalars.without(a.texts),
-            arrays,
-            objects,
+            a.null and not b.null,
+            a.booleans - b.booleans,
+            both_numbers(a.numbers, other_numbers(b.numbers)),
+            self.scalars.both(a.texts, self.scalars.without(b.texts)),
+            self._difference(a.arrays, b.arrays),
+            self._difference(a.objects, b.objects),
         )
+
+    def _difference(self, records: Sequence[Any], removed: Sequence[Any]) -> tuple[Any, ...]:
+        for other in removed:
+            outside = other.opposite()
+            kept: dict[Any, None] = {}
+            for record in records:
+                meeting = self._simplified(record.both(other))
+                if meeting is None or not self._perhaps(partial(self.alive_record, meeting)):
+                    kept[record] = None
+                else:
+                    kept.update(dict.fromkeys(self._product([record], outside)))
+            records = self._bounded(list(kept))
+        return tuple(records)
 
     def _product(self, a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
         found = dict.fromkeys(self._simplified(x.both(y)) for x in a for y in b)

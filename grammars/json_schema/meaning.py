@@ -205,7 +205,7 @@ class Meaning(Algebra):
                     rivals[j].append(i)
         for i, part in enumerate(branches):
             for j in rivals[i]:
-                part = self.both(part, self.negate(branches[j]))
+                part = self.subtract(part, branches[j])
             parts.append(part)
         return self.either(parts)
 
@@ -214,8 +214,7 @@ class Meaning(Algebra):
             return self.everything
         condition = self._child(node, "if")
         then = self.both(condition, self._child(node, "then")) if "then" in schema else condition
-        negated = self.negate(condition)
-        other = self.both(negated, self._child(node, "else")) if "else" in schema else negated
+        other = self.subtract(self._child(node, "else") if "else" in schema else self.everything, condition)
         return self.either([then, other])
 
     def _dependent_schemas(self, node: Node, schema: dict[str, Any]) -> Normal:
