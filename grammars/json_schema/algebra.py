@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Algebra", "Unsettled"]
 
+_DEEP = 20  # open questions from which on nested ones are answered in advance
+
 
 class Unsettled(Exception):
     """A schema's normal form was asked for while it is being made."""
@@ -46,6 +48,7 @@ class Algebra:
         self._simple: dict[Any, Any] = {}
         self._open: dict[Hashable, int] = {}
         self._lowest = math.inf
+        self._warming = False
         self._object_plans: dict[ObjectRecord, ObjectPlan] = {}
         self._array_plans: dict[ArrayRecord, ArrayPlan] = {}
 
@@ -207,7 +210,27 @@ class Algebra:
             return True
         if 1 in goal:
             return False
+        if len(self._open) > _DEEP and ("goal", goal) not in self._alive and not self._warming:
+            self._warm(goal)
         return self.settle(("goal", goal), lambda: self._alive_normal(self.normal(goal)), fixpoint=True)
+
+    def _warm(self, goal: Goal) -> None:
+        """Settles what a goal surely depends on, innermost first, so that nesting does not become recursion."""
+        self._warming = True
+        try:
+            order, seen, todo = [goal], {goal}, [goal]
+            while todo:
+                normal = self.normal(todo.pop())
+                needed = [goal for array in normal.arrays for goal in self.array_plan(array).needed()]
+                needed += [goal for record in normal.objects for goal in self.object_plan(record).needed()]
+                new = [goal for goal in dict.fromkeys(needed) if goal and goal not in seen]
+                seen.update(new)
+                order += new
+                todo += new
+            for at in reversed(order[1:]):
+                self.alive(at)
+        finally:
+            self._warming = False
 
     def implies(self, goal: Goal, other: Goal) -> bool:
         """Whether every value of ``goal`` satisfies ``other``."""

@@ -118,11 +118,14 @@ class ArrayPlan:
         """Whether there is such an array at all."""
         return self.meaning.settle(("array", id(self)), self._alive)
 
+    def needed(self) -> list[Goal]:
+        """What must have an instance for there to be such an array."""
+        return [self.record.goal(i) for i in range(min(self.record.least, len(self.record.prefix) + 1))]
+
     def _alive(self) -> bool:
-        record = self.record
-        if record.most is not None and record.least > record.most:
+        if self.record.most is not None and self.record.least > self.record.most:
             return False
-        if not all(self.meaning.alive(record.goal(i)) for i in range(min(record.least, len(record.prefix) + 1))):
+        if not all(map(self.meaning.alive, self.needed())):
             return False
         return self.completable(self.start)
 

@@ -284,8 +284,12 @@ class ObjectPlan:
         """Whether there is such an object at all."""
         return self.meaning.settle(("object", id(self)), self._alive)
 
+    def needed(self) -> list[Goal]:
+        """What must have an instance for there to be such an object."""
+        return [self.goal(name) for name in sorted(self.record.required)]
+
     def _alive(self) -> bool:
-        if not all(self.meaning.alive(self.goal(name)) for name in self.record.required):
+        if not all(map(self.meaning.alive, self.needed())):
             return False
         return self.completable(self.start)
 

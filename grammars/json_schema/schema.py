@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..constraint import Constraint
-from ..errors import ConstraintError, SchemaError
+from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
 from ..rules import Rule
 from ..strings import JsonEncoder
@@ -102,7 +102,14 @@ class JsonSchema(Constraint):
         Raises:
             SchemaError: the schema is malformed or uses something unsupported.
             ConstraintError: it has no instance.
+            LimitError: it is bigger or deeper than the limits allow.
         """
+        try:
+            return self._built(pool)
+        except RecursionError:
+            raise LimitError("nesting", self.limits.nesting, "(schemas within schemas, by references or in place)") from None
+
+    def _built(self, pool: Pool) -> Rule:
         documents, scanned = self._scanned()
         refused = scanned.refusal()
         if refused is not None:
