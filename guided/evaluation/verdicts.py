@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,7 @@ def judge_cases(
     *,
     tokenizer: str | None = None,
     times: bool = False,
+    cpu: bool = False,
     options: Mapping[str, Any] | None = None,
     remotes: Mapping[str, Any] | None = None,
     workers: int = 2,
@@ -86,6 +88,7 @@ def judge_cases(
         out: of an earlier run of the same code and options: what it holds is not judged again.
         tokenizer: see :func:`.judge.load_vocabulary`; ``None`` for a vocabulary of single bytes.
         times: measure the masks too (with one worker, unless the machine is idle enough for more).
+        cpu: count the process's own CPU time, which a busy machine disturbs less, instead of the wall clock's.
         options, remotes: see :class:`.judge.Judge`.
         workers, seconds, megabytes: see :class:`.pool.Guard`.
         console: where the progress bar goes; ``None`` for none.
@@ -93,14 +96,16 @@ def judge_cases(
     Returns:
         The records in the order of ``cases``.
     """
-    header = {"run": code_digest(), "tokenizer": tokenizer, "times": times, "options": dict(options or {}), "limits": [seconds, megabytes]}
+    clocks = {"times": times, "cpu": cpu}
+    header = {"run": code_digest(), "tokenizer": tokenizer, **clocks, "options": dict(options or {}), "limits": [seconds, megabytes]}
     records = _earlier(out, header)
     todo = [case for case in cases if case.id not in records]
     splits = {case.id: case.split for case in cases}
     out.parent.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console or Console(stderr=True), disable=console is None)
-    judge = partial(Judge, tokenizer, times=times, options=options, remotes=remotes)
+    clock = time.process_time_ns if cpu else time.perf_counter_ns
+    judge = partial(Judge, tokenizer, times=times, options=options, remotes=remotes, clock=clock)
     guard = Guard(judge, workers=min(workers, len(todo)), seconds=seconds, megabytes=megabytes)
     with out.open("w", encoding="utf-8") as lines, progress:
         for row in [header, *records.values()]:
@@ -134,6 +139,7 @@ def bench(
     seed: Annotated[int, typer.Option(help="of the sample")] = 7,
     optional: Annotated[bool, typer.Option(help="the optional cases of the official suite too")] = False,
     times: Annotated[bool, typer.Option(help="measure the masks of MaskBench too")] = False,
+    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="the clock of the times")] = False,
     tokenizer: Annotated[str, typer.Option(help="for the times: a folder or hub name, or the packaged model's")] = PACKAGED,
     order: Annotated[str | None, typer.Option(help="of keys: schema (MaskBench's default) or any (the official suite's)")] = None,
     workers: Annotated[int, typer.Option(min=1)] = 2,
@@ -155,6 +161,7 @@ def bench(
                 out / f"verdicts-{name}.jsonl",
                 tokenizer=tokenizer if timed else None,
                 times=timed,
+                cpu=cpu,
                 options=OPTIONS[name] | ({"order": order} if order else {}),
                 remotes=suite_remotes(data) if name == "official" else None,
                 workers=workers,

@@ -72,7 +72,8 @@ def test_surprises_are_errors_not_refusals(judge: Judge, monkeypatch: pytest.Mon
     assert record["status"] == "error" and "KeyError" in record["kind"]
 
 
-def test_a_collection_is_judged_in_order_and_resumed(collection: Path, tmp_path: Path) -> None:
+def test_a_collection_is_judged_in_order_and_resumed(collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("guided.evaluation.verdicts.code_digest", lambda: "the same code")
     cases = maskbench(collection)
     out = tmp_path / "out" / "verdicts.jsonl"
     records = judge_cases(cases, out, workers=1)
