@@ -156,7 +156,7 @@ def _modern(kind: Any) -> Any:
         for name, hint in get_type_hints(kind, include_extras=True).items():
             bare = get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
             fields[name] = (Required if name in kind.__required_keys__ else NotRequired)[_modern(bare)]
-        made: Any = TypedDict(kind.__name__, fields)  # type: ignore[operator]
+        made: Any = TypedDict(kind.__name__, fields)  # type: ignore[misc]
         made.__doc__ = kind.__doc__
         return made
     origin, inner = get_origin(kind), get_args(kind)

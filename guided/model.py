@@ -109,6 +109,7 @@ def load(
         VocabularyError: its tokenizer cannot be turned into byte strings.
     """
     kind = _dtype(dtype)
+    network: Any
     if model is None:
         from .packaged import load_packaged
 
