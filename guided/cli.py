@@ -39,6 +39,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+_LONG = 1 << 20  # blanks in a row that `check` takes
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -103,9 +104,17 @@ def _schema(source: str) -> Any:
 
 
 def _constraint(
-    schema: str | None, regex: str | None, lark: Path | None, gbnf: Path | None, choice: list[str] | None, whitespace: str
+    schema: str | None,
+    regex: str | None,
+    lark: Path | None,
+    gbnf: Path | None,
+    choice: list[str] | None,
+    whitespace: str,
+    any_layout: bool = False,
 ) -> Constraint | None:
     """The constraint that the options ask for; ``None`` if they ask for none.
+
+    With ``any_layout`` a schema takes members in any order and blanks of any length: what JSON Schema itself says.
 
     Raises:
         ConstraintError: more than one is given, or the one that is given is malformed.
@@ -117,6 +126,8 @@ def _constraint(
     if len(names) > 1:
         raise ConstraintError(f"{' and '.join(names)} exclude each other: give one constraint")
     if schema is not None:
+        if any_layout:
+            return JsonSchema(_schema(schema), whitespace=whitespace, order="any", max_blanks=_LONG)
         return JsonSchema(_schema(schema), whitespace=whitespace)
     if regex is not None:
         return Regex(regex)
@@ -257,7 +268,7 @@ def check(
     """Does this text fit? If not: where it leaves the language, and what was expected there. A line break at the file's end is ignored."""
     from .explain import check as find
 
-    constraint = _needed(_constraint(schema, regex, lark, gbnf, choice, whitespace))
+    constraint = _needed(_constraint(schema, regex, lark, gbnf, choice, whitespace, any_layout=True))
     if text is None and instance == "-" and schema == "-":
         raise ConstraintError("the text and the schema cannot both come from the standard input")
     data = (_read(instance) if text is None else text).encode()

@@ -100,7 +100,8 @@ def load(
     """A model for :func:`guided.generate` and :func:`guided.stream`.
 
     Args:
-        model: ``None`` for the packaged demo model; a folder or the id of a model in the hub's cache; or ``(model, tokenizer)``.
+        model: ``None`` for the packaged demo model; a folder, or the id of a model in the hub's cache (nothing is downloaded
+            here); or ``(model, tokenizer)``.
         device: where it runs, ``"cpu"`` or ``"cuda"``, say; ``None`` leaves it where it is loaded.
         dtype: of the weights, ``"bfloat16"``, say; ``None`` is float32 for the packaged model, the checkpoint's own otherwise.
 
@@ -137,10 +138,10 @@ def _from_pretrained(name: str, dtype: torch.dtype | None) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto"), tokenizer
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype or "auto", local_files_only=True), tokenizer
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ModelError(
             f"the model {name!r} cannot be loaded ({str(error).strip().splitlines()[0]}); give a folder that holds a causal language model "
-            "and its tokenizer, the id of a model in the hub's cache, or nothing for the packaged model"
+            "and its tokenizer, the id of a model that was downloaded before (hf download ID), or nothing for the packaged model"
         ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_stream_grows_to_what_generate_gives(chat_model: Model) -> None:
     assert "".join(part.delta for part in parts if isinstance(part, Partial)) == last.text == parts[-1].text
     assert parts[-1].value == last.value
     names = [part.value["name"] for part in parts if isinstance(part.value, dict) and "name" in part.value]
-    assert all(after.startswith(before) for before, after in zip(names, names[1:]))
+    assert all(after.startswith(before) for before, after in pairwise(names))
 
 
 def test_stream_gives_whole_characters(chat_model: Model) -> None:
