@@ -168,9 +168,13 @@ class Algebra:
         finally:
             self._lowest = outer
 
+    def perhaps(self, normal: Normal) -> bool:
+        """Whether a set may have a member, as far as that can be told now."""
+        return self._perhaps(lambda: self._alive_normal(normal))
+
     def _overlap(self, a: Normal, b: Normal) -> bool:
         """Whether two sets may have a value in common."""
-        return self._perhaps(lambda: self._alive_normal(self.both(a, b)))
+        return self.perhaps(self.both(a, b))
 
     # ------------------------------------------------------------ eager refusal
     def explore(self, goal: Goal, risky: set[int]) -> None:

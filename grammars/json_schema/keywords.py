@@ -165,7 +165,7 @@ def _draft(draft: str) -> Mapping[str, Keyword]:
         add("minContains", "", _count)
         add("maxContains", "", _count)
         for name in ("unevaluatedProperties", "unevaluatedItems"):
-            add(name, "one", _schema, "it needs the annotations of its sibling schemas, which are not tracked")
+            add(name, "one", _schema)
     if at <= 3:
         add("items", "one|list", _schema_or_list)
         add("additionalItems", "one", _schema)

@@ -7,7 +7,7 @@ normalised. Emptiness is the least fixpoint (a schema that requires itself for e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,7 @@ from .scalars import (
     number_set,
     points,
 )
+from .unevaluated import Outcome, unevaluated
 
 __all__ = ["Meaning"]
 
@@ -56,6 +57,7 @@ _OBJECT_KEYWORDS = frozenset(
 _ARRAY_KEYWORDS = frozenset(
     {"additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems"}
 )
+_UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
 class Meaning(Algebra):
@@ -74,6 +76,8 @@ class Meaning(Algebra):
         self._goals: dict[Goal, Normal] = {}
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
+        self._unions: dict[int, tuple[Goal, ...]] = {}
+        self.outcomes: dict[int, list[Outcome]] = {}
         self._makers: dict[str, Callable[[Node, dict[str, Any]], Normal]] = {
             "enum": lambda node, schema: self._values(schema["enum"], node.at("enum")),
             "const": lambda node, schema: self._values([schema["const"]], node.at("const")),
@@ -120,11 +124,24 @@ class Meaning(Algebra):
     def pointer(self, goal: Goal) -> str:
         return self.documents.nodes[min(goal) >> 1].pointer if goal else ""
 
-    def _child(self, node: Node, keyword: str, *path: str | int) -> Normal:
+    def any_goal(self, goals: Sequence[Goal]) -> Goal:
+        """A goal for what satisfies at least one of ``goals``."""
+        distinct = tuple(dict.fromkeys(goal for goal in goals if goal != NOTHING))
+        if ANYTHING in distinct or len(distinct) < 2:
+            return ANYTHING if ANYTHING in distinct else distinct[0] if distinct else NOTHING
+        number = self.documents.union(distinct).number
+        self._unions[number] = distinct
+        return frozenset({2 * number})
+
+    def node_at(self, node: Node, keyword: str, *path: str | int) -> Node:
+        """A subschema of ``node``."""
         schema = node.schema[keyword]
         for token in path:
             schema = schema[token]
-        return self._literal(2 * self.documents.child(node, schema, keyword, *path).number)
+        return self.documents.child(node, schema, keyword, *path)
+
+    def _child(self, node: Node, keyword: str, *path: str | int) -> Normal:
+        return self._literal(2 * self.node_at(node, keyword, *path).number)
 
     # ------------------------------------------------------------ nodes
     def _node(self, node: Node) -> Normal:
@@ -134,14 +151,19 @@ class Meaning(Algebra):
             raise Unsettled(node.pointer)
         self._making[node.number] = None
         try:
+            if node.number in self._unions:
+                return self.either([self.normal(goal) for goal in self._unions[node.number]])
+            if not _UNEVALUATED.isdisjoint(node.keywords):
+                return unevaluated(self, node)
             result = self.everything
-            for part in self._parts(node):
+            for part in self.parts(node):
                 result = self.both(result, part)
             return result
         finally:
             del self._making[node.number]
 
-    def _parts(self, node: Node) -> Iterator[Normal]:
+    def parts(self, node: Node, leave: frozenset[str] = frozenset()) -> Iterator[Normal]:
+        """What the keywords of a schema say, in the order written, but for those to ``leave`` out."""
         keywords, schema = node.keywords, node.schema
         plain = self.everything
         if "type" in keywords:
@@ -165,7 +187,7 @@ class Meaning(Algebra):
                 own = False
                 yield replace(self.everything, objects=(self._object(node, keywords),))
             maker = self._makers.get(name)
-            if maker is not None:
+            if maker is not None and name not in leave:
                 yield maker(node, schema)
 
     def _of_types(self, node: Node, names: str | list[str]) -> Normal:

@@ -104,6 +104,7 @@ class Documents:
         self.nodes: list[Node] = []
         self._by_place: dict[int, Node] = {}
         self._values: dict[str, Node] = {}
+        self._unions: dict[tuple[frozenset[int], ...], Node] = {}
         self._false: Node | None = None
         self._targets: dict[tuple[int, str], Node] = {}
         self._kept: list[Any] = []  # places are known by the identity of their contents, which must therefore live
@@ -172,6 +173,13 @@ class Documents:
         node = self._values.get(key)
         if node is None:
             node = self._values[key] = self._new({"const": value}, pointer, (NEWEST, True), None)
+        return node
+
+    def union(self, goals: tuple[frozenset[int], ...]) -> Node:
+        """A node of its own for "one of these goals", whose meaning is kept elsewhere."""
+        node = self._unions.get(goals)
+        if node is None:
+            node = self._unions[goals] = self._new({}, self.nodes[min(goals[0]) >> 1].pointer, (NEWEST, True), None)
         return node
 
     def target(self, node: Node, reference: str, keyword: str = "$ref") -> Node:

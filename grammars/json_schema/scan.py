@@ -16,7 +16,7 @@ from .references import Documents, Node
 
 __all__ = ["Finding", "Scan", "scan"]
 
-_RISKY = frozenset({"not", "oneOf", "if"})
+_RISKY = frozenset({"not", "oneOf", "if", "unevaluatedItems", "unevaluatedProperties"})
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies"})
 
 
@@ -176,7 +176,7 @@ def _trivial(node: Node, name: str, value: Any) -> bool:
     if name == "uniqueItems":
         most = node.schema.get("maxItems")
         return not value or (most is not None and most <= 1)
-    return value is True and name.startswith("unevaluated")
+    return False
 
 
 def scan(documents: Documents, assert_format: bool) -> Scan:
