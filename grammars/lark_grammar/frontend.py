@@ -215,6 +215,8 @@ class _Lowering:
             pool, expr = self.pool, self.matches[name].expr
             for other in earlier:
                 expr = pool.minus(expr, cut_by(pool, self.matches[other]))
+            if earlier and pool.is_empty(expr):  # what only this terminal could complete is dead; Lark would still be drawn into it
+                self.warn(name, earlier[-1], "so that it never matches")
             node = lexeme(pool, expr, priority=self.ranks.get(name, 0), group=_GROUP if self.greedy else 0, name=self.shown(name))
             self._terminals[name, earlier] = node
         return node

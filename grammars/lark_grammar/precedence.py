@@ -47,24 +47,27 @@ def ranks(terminals: Sequence[TerminalPattern], ignored: Collection[str] = ()) -
     """
     order = scan_order(terminals)
     strings = [t for t in order if t.text is not None]
+    taken: dict[str, list[str]] = {}
     lost: dict[str, None] = {}
+    seen: set[str] = set()
+    for terminal in order:
+        pattern = re.compile(terminal.regexp) if terminal.text is None else None
+        for string in strings if pattern is not None else ():
+            if string.priority == terminal.priority and string.name not in seen and _takes(pattern, string.text or ""):
+                seen.add(string.name)
+                if terminal.name not in ignored:
+                    taken.setdefault(terminal.name, []).append(string.name)
+                elif string.flags <= terminal.flags:
+                    lost[string.name] = None
     placed: dict[str, None] = {}
     for terminal in order:
-        if terminal.text is None:
-            pattern = re.compile(terminal.regexp)
-            for string in strings:
-                if string.priority == terminal.priority and string.name not in placed and _takes(pattern, string.text or ""):
-                    if terminal.name not in ignored:
-                        placed[string.name] = None
-                    elif string.flags <= terminal.flags:
-                        lost[string.name] = placed[string.name] = None
-        placed.setdefault(terminal.name)
-    placed = {name: None for name in placed if name not in lost} | lost
+        placed.update((name, None) for name in [*taken.get(terminal.name, ()), terminal.name] if name not in lost)
+    placed.update(lost)
     return {name: len(placed) - i for i, name in enumerate(placed)}
 
 
-def _takes(pattern: re.Pattern[str], text: str) -> bool:
-    match = pattern.match(text)
+def _takes(pattern: re.Pattern[str] | None, text: str) -> bool:
+    match = pattern.match(text) if pattern is not None else None
     return match is not None and match.end() == len(text)
 
 
