@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import earley
-from .kernels.earley import LEXER, N_TUPLES
+from .kernels.earley import LEXER, N_INDICES, N_TUPLES
 from .kernels.memory import Tables
 from .kernels.walk import table_walk
 from .regex.expr import Pool
@@ -41,7 +41,6 @@ NO_ITEMS = np.empty((0, 2), np.int32)
 NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
 _NO_PARSER = np.empty(0, np.int64)
-_N_INDICES = 4  # place of the number of indices in the tables' count
 _MAX_STATES = 60_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 2_000_000
 
@@ -60,10 +59,10 @@ class Interned:
             found = self.ids[value] = len(self.values)
             self.values.append(value)
             count = self._tables.count
-            first = int(count[_N_INDICES])
+            first = int(count[N_INDICES])
             self._tables.reserve(self._field, found + 1)[found] = first, len(value)
             self._tables.reserve("indices", first + len(value))[first : first + len(value)] = value
-            count[_N_INDICES] = first + len(value)
+            count[N_INDICES] = first + len(value)
         return found
 
 
@@ -72,13 +71,14 @@ class Segment:
 
     Attributes:
         row: uint32[words], tokens that stay inside the lexeme (their last byte may complete it).
-        exits: int32[n, 2] ranges of trie nodes below a node where the lexeme may end inside a token.
+        exits: int32[n] trie nodes where the lexeme may end inside a token, ascending.
+        ends: int32[n] the ends of their subtrees.
     """
 
-    __slots__ = ("exits", "row")
+    __slots__ = ("ends", "exits", "row")
 
-    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32]) -> None:
-        self.row, self.exits = row, exits
+    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32]) -> None:
+        self.row, self.exits, self.ends = row, exits, ends
 
 
 class Lexer:
@@ -100,6 +100,7 @@ class Lexer:
         self._exprs: dict[int, tuple[int, ...]] = {}
         self._made: dict[int, int] = {}
         self._splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._bases: dict[int, tuple[int, int]] = {}
         self._byte_index: dict[int, NDArray[np.intp]] = {}
         self._segments: OrderedDict[int, Segment] = OrderedDict()
         self._segment_bytes = 0
@@ -233,6 +234,26 @@ class Lexer:
             found = self._splits[x] = (wide, tuple(i for i in range(len(exprs)) if i not in wide))
         return found
 
+    def base(self, x: int) -> tuple[int, int]:
+        """A state with one lexeme to which most bytes lead from the wide state ``x``, and which keeps to itself, with the kept id on the way.
+
+        All but a few tokens then do alike in both: the inside of a string with some contents excluded, a key that is
+        one of many or any other. (0, 0) where there is none.
+        """
+        found = self._bases.get(x)
+        if found is None:
+            found = self._bases[x] = self._find_base(x)
+        return found
+
+    def _find_base(self, x: int) -> tuple[int, int]:
+        row = self.table[x]
+        values, counts = np.unique(row[row > 0], return_counts=True)
+        most = int(counts.argmax())
+        y = int(values[most])
+        if y == x or counts[most] < WIDE or len(self.exprs(y)) > 1 or not self.wide(y) or np.count_nonzero(self.table[y] == y) < WIDE:
+            return 0, 0
+        return y, int(self.kept[x, int(np.nonzero(self.table[x] == y)[0][0])])
+
     # ------------------------------------------------------------ segments
     def segment(self, expr: int) -> Segment:
         """The tokens that stay inside the lexeme ``expr``, and where others leave it; kept for all grammars.
@@ -272,10 +293,8 @@ class Lexer:
             else:
                 roots = miss[:missing].copy()
         nodes_out = np.sort(exits[:count])
-        ranges = np.empty((count, 2), np.int32)
-        ranges[:, 0], ranges[:, 1] = nodes_out + 1, v.trie_end[nodes_out]
         row.setflags(write=False)
-        return Segment(row, ranges)
+        return Segment(row, nodes_out, v.trie_end[nodes_out])
 
     def mergeable_from(self, data: bytes) -> int:
         """The first offset in ``data`` from which some longer token could swallow the rest of it together with what follows."""

@@ -7,8 +7,10 @@ The mask of a parser thread is the union of
 (b) the tokens that leave it: from the listed exits only the suffixes are walked, with the parser, and pruned
     where it is dead. States that are not wide are walked from the trie's root; few nodes survive.
 
-A lexer state with several lexemes is split: the union of the masks of its slots is exact, since under
-any-match lexing the slots never hinder each other.
+A wide state that is no segment of its own (a key out of many or any other; a string with some contents
+excluded) is walked for its difference from the segment of its *base* only. Other lexer states with several
+lexemes are split: the union of the masks of their slots is exact, since under any-match lexing the slots never
+hinder each other.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.earley import MISS_GOTO, MISS_RESTRICT, MISS_ROW
+from .kernels.earley import ALIKE, MISS_GOTO, MISS_RESTRICT, MISS_ROW
 
 if TYPE_CHECKING:
     from .lexer import Lexer
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MaskMaker"]
 
-Root = tuple[int, int, int, int]
+Root = tuple[int, int, int, int, int]
 
 
 class MaskMaker:
@@ -40,53 +42,72 @@ class MaskMaker:
 
     def mask(self, threads: Threads, row: NDArray[np.uint32]) -> None:
         """Sets the bits of the tokens allowed after ``threads`` in ``row``, uint32[words]."""
-        roots, ranges = self._roots(threads, row)
-        parts = [np.array(roots, np.int32).reshape(-1, 4)] if roots else []
-        self._walk(np.concatenate(parts + ranges) if ranges else parts[0] if parts else np.empty((0, 4), np.int32), row)
-
-    def _roots(self, threads: Threads, row: NDArray[np.uint32]) -> tuple[list[Root], list[NDArray[np.int32]]]:
-        """What is left to walk once the segments are in ``row``."""
         parser, lexer = self.parser, self.lexer
         roots: list[Root] = []
-        ranges: list[NDArray[np.int32]] = []
         todo = [(j, x) for j, x, _ in threads]
         seen = set(todo)
-
-        def visit(pair: tuple[int, int]) -> None:
-            if pair not in seen:
-                seen.add(pair)
-                todo.append(pair)
-
         while todo:
             j, x = todo.pop()
-            accept = int(lexer.accept[x])
+            accept = lexer.accept_view[x]
             if accept:
                 for j2 in parser.goto(j, accept):
-                    visit((j2, parser.start_of(j2)))
+                    pair = (j2, parser.start_of(j2))
+                    if pair not in seen:
+                        seen.add(pair)
+                        todo.append(pair)
             if not lexer.wide(x):
-                roots.append((1, self._nodes, j, x))
-                continue
-            wide, narrow = lexer.split(x)
-            exprs = lexer.exprs(x)
-            if narrow:
-                keep = lexer.keeps(narrow) if wide else 0
-                roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow))))
-            for i in wide:
-                segment = lexer.segment(exprs[i])
-                row |= segment.row
-                if len(segment.exits):
-                    only = parser.restrict(j, lexer.keeps((i,)) if len(exprs) > 1 else 0)
-                    for j2 in parser.goto(only, lexer.accepts((0,))):
-                        part = np.empty((len(segment.exits), 4), np.int32)
-                        part[:, :2], part[:, 2], part[:, 3] = segment.exits, j2, parser.start_of(j2)
-                        ranges.append(part)
-        return roots, ranges
+                roots.append((1, self._nodes, j, x, 0))
+            elif lexer.base(x)[0]:
+                self._differ(j, x, row, roots)
+            else:
+                self._split(j, x, row, roots)
+        if roots:
+            self._walk(roots, row)
 
-    def _walk(self, first: NDArray[np.int32], row: NDArray[np.uint32]) -> None:
+    def _split(self, j: int, x: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
+        """Segments of the wide slots of ``x``; a walk for the others."""
+        parser, lexer = self.parser, self.lexer
+        wide, narrow = lexer.split(x)
+        exprs = lexer.exprs(x)
+        if narrow:
+            keep = lexer.keeps(narrow) if wide else 0
+            roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow)), 0))
+        for i in wide:
+            segment = lexer.segment(exprs[i])
+            row |= segment.row
+            only = parser.restrict(j, lexer.keeps((i,)) if len(exprs) > 1 else 0)
+            self._leave(only, segment.exits, segment.ends, roots)
+
+    def _leave(self, j: int, exits: NDArray[np.int32], ends: NDArray[np.int32], roots: list[Root]) -> None:
+        """Walks below ``exits``, where the one lexeme of ``j`` ends."""
+        if len(exits):
+            for j2 in self.parser.goto(j, self.lexer.accepts((0,))):
+                start = self.parser.start_of(j2)
+                roots.extend((node + 1, end, j2, start, 0) for node, end in zip(exits.tolist(), ends.tolist(), strict=True))
+
+    def _differ(self, j: int, x: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
+        """The segment of the base of ``x``, corrected by a walk where ``x`` does otherwise."""
+        parser, lexer = self.parser, self.lexer
+        base, keep = lexer.base(x)
+        segment = lexer.segment(lexer.exprs(base)[0])
+        own = segment.row.copy()
+        drops = np.zeros(len(segment.exits), np.int32)
+        alike = parser.restrict(j, keep)
+        tables = lexer.tables
+        tables.place("exits", segment.exits)
+        tables.place("drops", drops)
+        tables.count[ALIKE] = alike
+        self._walk([(1, self._nodes, j, x, base)], own, roots)
+        np.bitwise_or(row, own, out=row)
+        live = drops == 0
+        self._leave(alike, segment.exits[live], segment.ends[live], roots)
+
+    def _walk(self, first: list[Root], row: NDArray[np.uint32], later: list[Root] | None = None) -> None:
+        """Walks ``first``. Roots without a base that come up on the way are put into ``later``, if given."""
         parser, lexer = self.parser, self.lexer
         roots = first
-        while len(roots):
-            for x in {int(r) for r in roots[:, 3]} if len(roots) < 16 else set(np.unique(roots[:, 3]).tolist()):
+        while roots:
+            for x in {root[3] for root in roots}:
                 lexer.row(x)
             lexer.tables.reserve("roots", len(roots))[: len(roots)] = roots
             missing = parser.walk(len(roots), row)
@@ -95,21 +116,25 @@ class MaskMaker:
             parser.resolve()
             again = missing < 0
             miss = lexer.tables.miss
-            entries = miss[: len(miss) - 8 if again else missing].tolist()
-            resumed = self._resolve(entries)
-            roots = first if again else np.array(resumed, np.int32).reshape(-1, 4)
+            resumed = self._resolve(miss[: len(miss) - 8 if again else missing].tolist())
+            if again:
+                continue
+            if later is not None:
+                later.extend(root for root in resumed if not root[4])
+                resumed = [root for root in resumed if root[4]]
+            roots = resumed
 
     def _resolve(self, entries: list[list[int]]) -> list[Root]:
         """Makes what the walk missed; the ranges still to be walked."""
         parser, lexer = self.parser, self.lexer
         out: list[Root] = []
-        for kind, start, end, j, x in entries:
+        for kind, start, end, j, x, base in entries:
             if kind == MISS_GOTO:
-                out.extend((start, end, j2, parser.start_of(j2)) for j2 in parser.goto(j, x))
+                out.extend((start, end, j2, parser.start_of(j2), 0) for j2 in parser.goto(j, x))
                 continue
             if kind == MISS_RESTRICT:
                 parser.restrict(j, int(lexer.kept[x, self.vocabulary.trie_byte[start]]))
             elif kind == MISS_ROW:
                 lexer.row(x)
-            out.append((start, end, j, x))
+            out.append((start, end, j, x, base))
         return out

@@ -84,12 +84,14 @@ LEXER: list[Field] = [
     ("trie_end", 0, I32, 0, 0),
     ("trie_first", 0, I32, 0, 0),
     ("trie_tokens", 0, I32, 0, 0),
-    ("roots", 4, I32, 64, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte
-    ("stack", 2, I32, 64, 0),  # scratch, one more than the depth of the trie
+    ("roots", 5, I32, 64, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte, base or 0
+    ("stack", 3, I32, 64, 0),  # scratch, one more than the depth of the trie
     ("work", 4, I32, 4096, 0),  # scratch
-    ("miss", 5, I32, 4096, 0),  # of a walk: kind, first node, end node, parser state, lexer state (MISS_GOTO: accept id)
+    ("miss", 6, I32, 4096, 0),  # of a walk: kind, then a root (MISS_GOTO: the accept id in place of the lexer state)
+    ("exits", 0, I32, 0, 0),  # of the base of a walk: nodes where its lexeme may end, ascending
+    ("drops", 0, I32, 0, 0),  # nonzero for those that are none of the root's
 ]
-N_TUPLES, N_EXPRS, STAMP, MARK = 0, 1, 2, 3
+N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE = 0, 1, 2, 3, 4, 5
 
 # Indices of the fields above.
 (
@@ -99,7 +101,8 @@ N_TUPLES, N_EXPRS, STAMP, MARK = 0, 1, 2, 3
 ) = range(len(PARSER) + 1)  # fmt: skip
 (
     L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_KEEPS, L_INDICES, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED,
-    L_ASKED, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_ROOTS, L_STACK, L_WORK, L_MISS, L_COUNT,
+    L_ASKED, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_ROOTS, L_STACK, L_WORK, L_MISS, L_EXITS, L_DROPS,
+    L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip
 
 _C = int64[::1]  # a context, or counts
@@ -1060,15 +1063,39 @@ def _refill(pc, field, old_keys, old_values):
 
 
 # ---------------------------------------------------------------- the walk
-@njit(int64(_I2, int64, int64, int64, int64, int64, int64), cache=True)
-def _miss(miss, n, kind, start, end, j, x):
-    miss[n, 0], miss[n, 1], miss[n, 2], miss[n, 3], miss[n, 4] = kind, start, end, j, x
+@njit(int64(_I2, int64, int64, int64, int64, int64, int64, int64), cache=True)
+def _note(rows, n, a, b, c, d, e, f):
+    """Writes row ``n``; the next one's number."""
+    rows[n, 0], rows[n, 1], rows[n, 2], rows[n, 3] = a, b, c, d
+    if rows.shape[1] > 5:
+        rows[n, 4], rows[n, 5] = e, f
     return n + 1
+
+
+@njit(types.void(_C, int64, int64), cache=True)
+def _drop(lexer, start, stop):
+    """Marks the base's exits at nodes ``start`` to ``stop`` as void."""
+    exits, drops = _v(lexer, L_EXITS), _v(lexer, L_DROPS)
+    low, high = 0, exits.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if exits[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    while low < exits.shape[0] and exits[low] < stop:
+        drops[low] = 1
+        low += 1
 
 
 @njit(int64(_C, _C, int64, uint32[::1]), cache=True)
 def _walk(parser, lexer, n_roots, row):
-    """Marks in ``row`` (uint32[words], bits are only set) the tokens that the parser threads of ``roots`` may take (any-match lexing).
+    """Marks in ``row`` (uint32[words]) the tokens that the parser threads of ``roots`` may take (any-match lexing).
+
+    A root with a *base*, a lexer state whose tokens are in the row already, is walked for the difference: where both automata (and
+    the parser state, ``alike``) have come to the same, the subtree is as in the base; where only the base is alive its tokens are
+    taken out, and its exits there are marked in ``drops``. What leaves a lexeme on such a walk is only noted (MISS_WORK), since the walk may still
+    clear bits there.
 
     Returns the number of entries in ``miss``, or -1 where it overflowed (resolve them all and repeat the call). Rule states that
     have to be expanded are in ``asked``.
@@ -1077,35 +1104,47 @@ def _walk(parser, lexer, n_roots, row):
     """
     byte, depth, end = _b(lexer, L_TRIE_BYTE), _v(lexer, L_TRIE_DEPTH), _v(lexer, L_TRIE_END)
     first, tokens = _v(lexer, L_TRIE_FIRST), _v(lexer, L_TRIE_TOKENS)
-    roots, stack, work, miss = _m(lexer, L_ROOTS, 4), _m(lexer, L_STACK, 2), _m(lexer, L_WORK, 4), _m(lexer, L_MISS, 5)
+    roots, stack, work, miss = _m(lexer, L_ROOTS, 5), _m(lexer, L_STACK, 3), _m(lexer, L_WORK, 4), _m(lexer, L_MISS, 6)
     p_lists = _v(parser, P_LISTS)
     p_parsers = _m(parser, P_PARSERS, 6)
     table, kept, accept = _m(lexer, L_TABLE, 256), _m(lexer, L_KEPT, 256), _v(lexer, L_ACCEPT)
+    alike = _w(lexer, L_COUNT)[ALIKE]
     n = n_work = r = 0
     limit = miss.shape[0] - 8
     while r < n_roots or n_work > 0:
         if n > limit:
             return -1
+        base = 0
         if n_work > 0:
             n_work -= 1
             i, stop, j, s = work[n_work, 0], work[n_work, 1], work[n_work, 2], work[n_work, 3]
         else:
-            i, stop, j, s = roots[r, 0], roots[r, 1], roots[r, 2], roots[r, 3]
+            i, stop, j, s, base = roots[r, 0], roots[r, 1], roots[r, 2], roots[r, 3], roots[r, 4]
             r += 1
         if i >= stop:
             continue
+        differ = base != 0
         if table[s, 0] < 0:
-            n = _miss(miss, n, MISS_ROW, i, stop, j, s)
+            n = _note(miss, n, MISS_ROW, i, stop, j, s, base)
             continue
         top = depth[i] - 1
-        stack[top, 0], stack[top, 1] = j, s
+        stack[top, 0], stack[top, 1], stack[top, 2] = j, s, base
+        nb = 0
         while i < stop:
             d = depth[i] - 1
             j, s = stack[d, 0], stack[d, 1]
             b = byte[i]
             ns = table[s, b]
+            if differ:
+                nb = table[stack[d, 2], b]
             if ns == 0:
-                i = end[i]
+                after = end[i]
+                if nb != 0:
+                    for t in range(first[i], first[after]):
+                        token = tokens[t]
+                        row[token >> 5] &= ~(np.uint32(1) << np.uint32(token & 31))
+                    _drop(lexer, i, after)
+                i = after
                 continue
             if n > limit:
                 return -1
@@ -1113,10 +1152,16 @@ def _walk(parser, lexer, n_roots, row):
             if k != 0:
                 nj = _restrict(parser, lexer, j, k)
                 if nj < 0:
-                    n = _miss(miss, n, MISS_RESTRICT, i, end[i], j, s)
+                    n = _note(miss, n, MISS_RESTRICT, i, end[i], j, s, stack[d, 2])
                     i = end[i]
                     continue
                 j = nj
+            if differ:
+                if ns == nb and j == alike:
+                    i = end[i]
+                    continue
+                if nb != 0 and accept[nb] != 0:
+                    _drop(lexer, i, i + 1)
             for t in range(first[i], first[i + 1]):
                 token = tokens[t]
                 row[token >> 5] |= np.uint32(1) << np.uint32(token & 31)
@@ -1128,22 +1173,21 @@ def _walk(parser, lexer, n_roots, row):
             if a != 0:
                 at = _goto(parser, lexer, j, a)
                 if at < 0:
-                    n = _miss(miss, n, MISS_GOTO, i + 1, after, j, a)
+                    n = _note(miss, n, MISS_GOTO, i + 1, after, j, a, 0)
                 else:
                     for g in range(p_lists[at]):
                         j2 = p_lists[at + 1 + g]
-                        if n_work < work.shape[0]:
-                            work[n_work, 0], work[n_work, 1], work[n_work, 2], work[n_work, 3] = i + 1, after, j2, p_parsers[j2, 5]
-                            n_work += 1
+                        if n_work < work.shape[0] and not differ:
+                            n_work = _note(work, n_work, i + 1, after, j2, p_parsers[j2, 5], 0, 0)
                         else:
-                            n = _miss(miss, n, MISS_WORK, i + 1, after, j2, p_parsers[j2, 5])
+                            n = _note(miss, n, MISS_WORK, i + 1, after, j2, p_parsers[j2, 5], 0)
                             if n > limit:
                                 return -1
             if table[ns, 0] < 0:
-                n = _miss(miss, n, MISS_ROW, i + 1, after, j, ns)
+                n = _note(miss, n, MISS_ROW, i + 1, after, j, ns, nb)
                 i = after
                 continue
-            stack[d + 1, 0], stack[d + 1, 1] = j, ns
+            stack[d + 1, 0], stack[d + 1, 1], stack[d + 1, 2] = j, ns, nb
             i += 1
     return n
 

@@ -36,6 +36,7 @@ from grammars.vocabulary import Vocabulary
 
 EOS, BOS = 262, 263
 TOKENS = [bytes([b]) for b in range(256)] + [b"ab", b"abc", b"aa", b'":', b'",', b'{"', b"<eos>", b"<s>"]
+MORE = [b'a":', b'a":1', b'ab":', b'abc" :3', b'abc":0', b'"a":', b'bc":', b'x":0', b'x":1', b'"xy":0,', b"n\xc3", b'\xa9":5', b'1,"', b'0,"ab', b'":0,"', b'":3,']
 
 
 @pytest.fixture(scope="module")
@@ -213,10 +214,32 @@ def statements(pool: Pool) -> Rule:
     return statement
 
 
-@pytest.mark.parametrize("build", [arithmetic, json_like, statements])
+def keyed(pool: Pool) -> Rule:
+    """A key that is one of some, each with its own value, or any other but the forbidden: walks for the difference from a base."""
+    quote, colon = pool.literal(b'"'), pool.cat(pool.literal(b'"'), pool.repeat(pool.literal(b" "), 0, 3), pool.literal(b":"))
+    text = pool.star(pool.chars(CharSet([(32, 33), (35, 0x10FFFF)])))
+    names = {"a": "1", "aab": "2", "abc": "3", "abcabc": "4", "né": "5"}
+    others = pool.minus(text, pool.alt(*(pool.literal(n.encode()) for n in [*names, "ab", "aabc", "forbidden"])))
+    pair = StaticRule("pair")
+    pair.define(
+        union(
+            *(sequence(lexeme(pool, pool.cat(quote, pool.literal(n.encode()), colon)), literal(pool, v)) for n, v in names.items()),
+            sequence(lexeme(pool, pool.cat(quote, others, colon)), literal(pool, "0")),
+        )
+    )
+    return StaticRule("object").define(repeat(sequence(pair, literal(pool, ","))))
+
+
+@pytest.mark.parametrize("build", [arithmetic, json_like, statements, keyed])
 @pytest.mark.parametrize("seed", range(3))
-def test_masks_successors_and_completions_by_brute_force(vocabulary: Vocabulary, build, seed: int) -> None:
+def test_masks_successors_and_completions_by_brute_force(build, seed: int) -> None:
+    vocabulary = Vocabulary(TOKENS + MORE, [EOS], [BOS])
     walk_and_check(Built(build).compile(vocabulary), 50, seed)
+    letters = [t for t in range(len(vocabulary)) if vocabulary.is_text(t) and set(vocabulary.tokens[t]) <= set(b'abcn\xc3\xa9":0123, x')]
+    for text in (b'"', b'"a', b'"aa', b'"ab', b'"abc', b'"abcab', b'"n', b'"x'):
+        automaton = Built(keyed).compile(vocabulary)
+        state = automaton.advance_bytes(automaton.start, text)
+        assert bits(automaton.mask(state)) & set(letters) == {t for t in letters if automaton.allows(state, t)}
 
 
 @pytest.mark.parametrize(
