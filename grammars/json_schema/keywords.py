@@ -14,10 +14,11 @@ from typing import Any
 
 from ..errors import SchemaError
 
-__all__ = ["DRAFTS", "KEYWORDS", "NEWEST", "Keyword", "check", "escape_token", "keywords_of"]
+__all__ = ["DRAFTS", "KEYWORDS", "NEWEST", "REFERENCES", "Keyword", "check", "escape_token", "keywords_of"]
 
 DRAFTS = ("4", "6", "7", "2019-09", "2020-12")
 NEWEST = DRAFTS[-1]
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 
 
@@ -40,7 +41,7 @@ class Keyword:
     @property
     def applies(self) -> bool:
         """Whether it is an applicator or a reference, which asserts also where the validation vocabulary is not in use."""
-        return bool(self.schemas) or self.name.endswith(("$ref", "Ref"))
+        return bool(self.schemas) or self.name in REFERENCES
 
 
 def is_number(value: object) -> bool:
@@ -173,9 +174,9 @@ def _draft(draft: str) -> Mapping[str, Keyword]:
         add("items", "one", _schema)
         add("prefixItems", "list", _some_schemas)
     if at == 3:
-        add("$recursiveRef", "", _string, "dynamic references are not followed")
+        add("$recursiveRef", "", _string)
     if at == 4:
-        add("$dynamicRef", "", _string, "dynamic references are not followed")
+        add("$dynamicRef", "", _string)
     return table
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
 from .algebra import Algebra, Unsettled
+from .keywords import REFERENCES
 from .normal import (
     ANYTHING,
     NOTHING,
@@ -86,10 +88,11 @@ class Meaning(Algebra):
             "oneOf": self._one_of,
             "not": lambda node, schema: self.negate(self._child(node, "not")),
             "if": self._if,
-            "$ref": lambda node, schema: self._literal(2 * self.documents.target(node, schema["$ref"]).number),
             "dependentSchemas": self._dependent_schemas,
             "dependencies": self._dependencies,
         }
+        for name in REFERENCES:
+            self._makers[name] = partial(self._reference, name)
 
     # ------------------------------------------------------------ goals
     def normal(self, goal: Goal) -> Normal:
@@ -106,10 +109,14 @@ class Meaning(Algebra):
 
     def goal(self, node: Node, schema: Any, *path: str | int) -> Goal:
         """The goal of a subschema of ``node``."""
-        number = self.documents.child(node, schema, *path).number
-        if number == 0:
-            return ANYTHING
-        return NOTHING if self.documents.nodes[number].schema is False else frozenset({2 * number})
+        return self.goal_of(self.documents.child(node, schema, *path))
+
+    @staticmethod
+    def goal_of(node: Node) -> Goal:
+        """The goal of one schema."""
+        if isinstance(node.schema, bool):
+            return ANYTHING if node.schema else NOTHING
+        return frozenset({2 * node.number})
 
     def _literal(self, literal: int) -> Normal:
         found = self._literals.get(literal)
@@ -202,6 +209,9 @@ class Meaning(Algebra):
             full.arrays if "array" in names else (),
             full.objects if "object" in names else (),
         )
+
+    def _reference(self, keyword: str, node: Node, schema: dict[str, Any]) -> Normal:
+        return self._literal(2 * self.documents.target(node, schema[keyword], keyword).number)
 
     def _all_of(self, node: Node, schema: dict[str, Any]) -> Normal:
         result = self.everything

@@ -23,6 +23,7 @@ __all__ = ["Documents", "Node", "draft_of_uri", "specification_of"]
 
 Resolver = Any
 Dialect = tuple[str, bool]
+Scope = tuple[str, ...]
 
 _SPECIFICATIONS: dict[str, referencing.Specification[Any]] = {
     "4": referencing.jsonschema.DRAFT4,
@@ -39,6 +40,7 @@ _METASCHEMAS = {
     "https://json-schema.org/draft/2020-12/schema": "2020-12",
 }
 _ROOT = "urn:guided:schema"
+_PROBE: referencing.Resource[Any] = referencing.jsonschema.DRAFT202012.create_resource({"$id": "urn:guided:probe"})
 
 
 def draft_of_uri(uri: object) -> str | None:
@@ -102,7 +104,7 @@ class Documents:
     def __init__(self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits) -> None:
         self.limits = limits
         self.nodes: list[Node] = []
-        self._by_place: dict[int, Node] = {}
+        self._by_place: dict[tuple[int, Scope], Node] = {}
         self._values: dict[str, Node] = {}
         self._unions: dict[tuple[frozenset[int], ...], Node] = {}
         self._false: Node | None = None
@@ -115,6 +117,7 @@ class Documents:
         resource: referencing.Resource[Any] = specification_of(self.draft).create_resource(document)
         uri = resource.id() or _ROOT
         self.registry = base.with_resource(uri, resource)
+        self._dynamic = _may_be_dynamic(document)
         self.root = self.place(document, "", (self.draft, True), self.registry.resolver(uri))
 
     def _dialect(self, schema: Any, outer: Dialect) -> Dialect:
@@ -141,16 +144,28 @@ class Documents:
         """The node of ``schema``, whose own ``$id`` is not yet taken into account by ``resolver``."""
         if isinstance(schema, bool):
             return self.nodes[0] if schema else self.false(pointer)
-        node = self._by_place.get(id(schema))
+        if not isinstance(schema, dict):
+            raise SchemaError(f"a schema must be an object or a boolean, not {type(schema).__name__}", pointer)
+        dialect = self._dialect(schema, dialect)
+        if isinstance(schema.get("$id", schema.get("id")), str):
+            resolver = resolver.in_subresource(specification_of(dialect[0]).create_resource(schema))
+        return self._placed(schema, pointer, dialect, resolver)
+
+    def _placed(self, schema: Any, pointer: str, dialect: Dialect, resolver: Resolver) -> Node:
+        """The node of ``schema``, whose own ``$id`` is taken into account by ``resolver``."""
+        key = id(schema), self._scope(resolver)
+        node = self._by_place.get(key)
         if node is None:
-            if not isinstance(schema, dict):
-                raise SchemaError(f"a schema must be an object or a boolean, not {type(schema).__name__}", pointer)
-            dialect = self._dialect(schema, dialect)
-            if isinstance(schema.get("$id", schema.get("id")), str):
-                resolver = resolver.in_subresource(specification_of(dialect[0]).create_resource(schema))
-            node = self._by_place[id(schema)] = self._new(schema, pointer, dialect, resolver)
+            node = self._by_place[key] = self._new(schema, pointer, dialect, resolver)
             self._kept.append(schema)
         return node
+
+    def _scope(self, resolver: Resolver) -> Scope:
+        """The documents passed through, outermost first and each once: what a dynamic reference depends on."""
+        if not self._dynamic:
+            return ()
+        passed = [uri for uri, _ in resolver.in_subresource(_PROBE).dynamic_scope()]  # the probe makes the present one a past one
+        return tuple(dict.fromkeys(reversed(passed)))
 
     def false(self, pointer: str) -> Node:
         """The schema ``false``."""
@@ -160,8 +175,8 @@ class Documents:
 
     def child(self, node: Node, schema: Any, *path: str | int) -> Node:
         """A subschema of ``node``; ``path``: the reference tokens that lead to it."""
-        if isinstance(schema, dict):
-            known = self._by_place.get(id(schema))
+        if isinstance(schema, dict) and not self._dynamic:
+            known = self._by_place.get((id(schema), ()))
             if known is not None:
                 return known
         pointer = node.pointer + "".join("/" + escape_token(token) for token in path)
@@ -188,11 +203,14 @@ class Documents:
         Raises:
             SchemaError: there is no such place, or its document is not in the registry.
         """
-        known = self._targets.get((node.number, reference))
+        known = self._targets.get((node.number, keyword))
         if known is not None:
             return known
         try:
-            resolved = node.resolver.lookup(reference)
+            if keyword == "$recursiveRef":
+                resolved = referencing.jsonschema.lookup_recursive_ref(node.resolver)
+            else:
+                resolved = node.resolver.lookup(reference)
         except referencing.exceptions.Unresolvable as e:
             raise SchemaError(
                 f"the reference {reference!r} leads nowhere ({type(e).__name__}); documents other than this one must be in the registry",
@@ -205,10 +223,7 @@ class Documents:
         if not isinstance(contents, (dict, bool)):
             raise SchemaError(f"the reference {reference!r} leads to something that is no schema", node.at(keyword), keyword)
         pointer = reference[1:] if reference.startswith("#") else reference
-        found = self._by_place.get(id(contents)) if isinstance(contents, dict) else None
-        if found is None:
-            found = self._resolved(contents, pointer, node, resolved.resolver)
-        self._targets[node.number, reference] = found
+        found = self._targets[node.number, keyword] = self._resolved(contents, pointer, node, resolved.resolver)
         return found
 
     def _resolved(self, contents: Any, pointer: str, node: Node, resolver: Resolver) -> Node:
@@ -218,6 +233,21 @@ class Documents:
         if not pointer.startswith(("/", "#")) and pointer:  # perhaps another document, which says its own dialect
             resource = resolver.lookup("#").contents
             dialect = self._dialect(resource, dialect) if isinstance(resource, dict) else dialect
-        found = self._by_place[id(contents)] = self._new(contents, pointer, self._dialect(contents, dialect), resolver)
-        self._kept.append(contents)
-        return found
+        return self._placed(contents, pointer, self._dialect(contents, dialect), resolver)
+
+
+def _may_be_dynamic(document: Any) -> bool:
+    """Whether a document has dynamic references, or refers to other documents, which may have some."""
+    todo = [document]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            if "$dynamicRef" in value or "$recursiveRef" in value:
+                return True
+            reference = value.get("$ref", "#")
+            if isinstance(reference, str) and not reference.startswith("#"):
+                return True
+            todo.extend(v for v in value.values() if isinstance(v, (dict, list)))
+        elif isinstance(value, list):
+            todo.extend(v for v in value if isinstance(v, (dict, list)))
+    return False

@@ -11,13 +11,13 @@ from typing import Any
 
 from ..errors import RegexError, SchemaError
 from ..formats import FORMATS
-from .keywords import Keyword, check
+from .keywords import REFERENCES, Keyword, check
 from .references import Documents, Node
 
 __all__ = ["Finding", "Scan", "scan"]
 
 _RISKY = frozenset({"not", "oneOf", "if", "unevaluatedItems", "unevaluatedProperties"})
-_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref", "dependentSchemas", "dependencies"})
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", *REFERENCES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class _Scanner:
 
     def children(self, node: Node, keyword: Keyword, value: Any) -> list[Node]:
         name, child = keyword.name, self.documents.child
-        if name == "$ref":
-            return [self.documents.target(node, value)]
+        if name in REFERENCES:
+            return [self.documents.target(node, value, name)]
         if keyword.schemas == "one":
             return [child(node, value, name)]
         if keyword.schemas == "list":

@@ -116,7 +116,7 @@ class JsonSchema(Constraint):
             raise SchemaError(f"{refused.keyword!r} is not supported here: {refused.reason}", refused.pointer, refused.keyword)
         scalars = Scalars(pool, JsonEncoder("minimal" if self.escapes == "minimal" else "any"), self.format == "assert", self.draft == "4")
         meaning = Meaning(documents, scalars, self.limits, self.order == "schema")
-        goal = meaning.goal(documents.nodes[0], documents.root.schema)
+        goal = meaning.goal_of(documents.root)
         if not meaning.alive(goal):
             raise ConstraintError("the schema has no instance, so no text fits it")
         if scanned.risky:

@@ -6,12 +6,13 @@ enough that in each of them what is evaluated is known. (JSON Schema 2020-12 Cor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import LimitError
-from .keywords import DRAFTS
+from .keywords import DRAFTS, REFERENCES
 from .normal import ANYTHING, ArrayRecord, Goal, Normal, ObjectRecord, Rest
 from .references import Node
 
@@ -55,8 +56,8 @@ class _Splitter:
         self.found = [self._own()]
 
     def run(self) -> list[Outcome]:
-        apply = {
-            "$ref": self._reference,
+        apply: dict[str, Callable[[], list[Outcome]]] = {
+            **{name: partial(self._reference, name) for name in REFERENCES},
             "allOf": self._all_of,
             "anyOf": self._any_of,
             "oneOf": self._one_of,
@@ -123,8 +124,8 @@ class _Splitter:
     def _union(self, found: list[Outcome]) -> Normal:
         return self.meaning.either([o.normal for o in found]) if found else self.meaning.nothing
 
-    def _reference(self) -> list[Outcome]:
-        target = self.meaning.documents.target(self.node, self.schema["$ref"])
+    def _reference(self, keyword: str) -> list[Outcome]:
+        target = self.meaning.documents.target(self.node, self.schema[keyword], keyword)
         return self._cross(self.found, outcomes(self.meaning, target))
 
     def _all_of(self) -> list[Outcome]:
@@ -195,7 +196,7 @@ class _Splitter:
         return replace(outcome, normal=normal, all_items=True)
 
 
-_IN_PLACE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems"})
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "if", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", *REFERENCES})
 
 
 def outcomes(meaning: Meaning, node: Node) -> list[Outcome]:

@@ -148,6 +148,51 @@ TABLE: dict[str, tuple[Any, list[Any], list[Any]]] = {
 }
 
 
+EVALUATED: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "properties in branches": (
+        {
+            "anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"b": True}}],
+            "unevaluatedProperties": False,
+        },
+        [{}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1}],
+        [{"a": "x"}, {"c": 1}, {"a": 1, "c": 1}],
+    ),
+    "properties after if": (
+        {
+            "if": {"properties": {"k": {"const": 1}}, "required": ["k"]},
+            "then": {"properties": {"t": True}},
+            "unevaluatedProperties": {"type": "null"},
+        },
+        [{"k": 1, "t": 5}, {"k": None}, {"k": 1, "z": None}],
+        [{"k": 2}, {"k": 1, "z": 1}, {"t": 5}],
+    ),
+    "items and contains": (
+        {"prefixItems": [{"type": "integer"}], "contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}},
+        [[1, "a"], [1, "a", None], [1, None, "b"]],
+        [[1, 2, "a"], [1]],
+    ),
+    "dynamic references": (
+        {
+            "$id": "http://example.com/strict",
+            "$dynamicAnchor": "node",
+            "$ref": "tree",
+            "unevaluatedProperties": False,
+            "$defs": {
+                "tree": {
+                    "$id": "tree",
+                    "$dynamicAnchor": "node",
+                    "type": "object",
+                    "properties": {"data": True, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+                }
+            },
+        },
+        [{"data": 1, "children": [{"data": 2, "children": []}]}],
+        [{"children": [{"dat": 1}]}, {"dat": 1}],
+    ),
+}
+TABLE |= EVALUATED
+
+
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize("name", TABLE)
 def test_table(name: str, order: str) -> None:

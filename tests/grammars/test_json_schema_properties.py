@@ -60,6 +60,8 @@ def grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "if": inner,
         "then": inner,
         "else": inner,
+        "unevaluatedProperties": inner,
+        "unevaluatedItems": inner,
     }
     names = st.lists(st.sampled_from(sorted(keywords)), min_size=1, max_size=4, unique=True)
     return names.flatmap(lambda chosen: st.fixed_dictionaries({name: keywords[name] for name in chosen}))
