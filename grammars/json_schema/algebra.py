@@ -56,8 +56,12 @@ class Algebra:
         """The normal form of a goal."""
         raise NotImplementedError
 
-    def pointer(self, goal: Goal) -> str:
-        """Where a goal stems from, for messages."""
+    def constants(self, goal: Goal) -> list[Goal] | None:
+        """The values of ``goal`` as goals of one value each, if these are finitely many scalars."""
+        raise NotImplementedError
+
+    def pointer(self, goal: Goal, keywords: Sequence[str]) -> str:
+        """Where a goal, or best one of ``keywords`` in it, stands in the schema, for messages."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ operations
@@ -196,10 +200,11 @@ class Algebra:
             found: list[Goal] = []
             for array in normal.arrays:
                 if self.alive_record(array):
+                    self.array_plan(array).refuse_if_infinite(self.pointer(at, ["uniqueItems"]))
                     found += self.array_plan(array).goals()
             for record in normal.objects:
                 if self.alive_record(record):
-                    self.object_plan(record).refuse_if_fooled(self.pointer(at))
+                    self.object_plan(record).refuse_if_fooled(self.pointer(at, ["minProperties", "not", "oneOf", "if"]))
                     found += self.object_plan(record).goals()
             for new in found:
                 if new not in seen:

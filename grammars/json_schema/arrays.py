@@ -7,10 +7,11 @@ matters), how many of them satisfy each counted schema (``contains``) and which 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import LimitError
+from ..errors import LimitError, SchemaError
 from ..rules import Rule, State, Symbol
 from .normal import ANYTHING, NOTHING, ArrayRecord, Event, Goal, conjunction, opposites
 
@@ -22,11 +23,19 @@ __all__ = ["ArrayPlan", "ArrayRule", "Spot"]
 
 
 class Spot(NamedTuple):
-    """What matters of the elements written so far: their number, how often each counted schema was met, the open clauses."""
+    """What matters of the elements written so far.
+
+    Attributes:
+        size: their number, as far as it matters.
+        counts: how often each counted schema was met.
+        open: bit set of the clauses that nothing satisfies yet.
+        used: bit set of the values used, where elements are compared; -1 once two were equal that had to be.
+    """
 
     size: int
     counts: tuple[int, ...]
     open: int
+    used: int
 
 
 class ArrayPlan:
@@ -46,18 +55,52 @@ class ArrayPlan:
                 bounds.append(event.lo + 1)
                 bounds.append(event.hi or 0)
         self.cap = max(bounds)
-        self.plain = not self.clauses and not record.counters
+        self.plain = not self.clauses and not record.counters and not record.unique and not record.repeats
         self._elements: dict[Spot, list[tuple[Goal, Spot]]] = {}
 
     @property
     def start(self) -> Spot:
-        return self._tidy(0, tuple(0 for _ in self.record.counters), (1 << len(self.clauses)) - 1)
+        return self._tidy(0, tuple(0 for _ in self.record.counters), (1 << len(self.clauses)) - 1, 0)
 
-    def _tidy(self, index: int, counts: tuple[int, ...], still: int) -> Spot:
+    @cached_property
+    def values(self) -> list[Goal] | None:
+        """The values that elements may have, where they are compared; ``None`` where these are not finitely many scalars."""
+        found: dict[Goal, None] = {}
+        last = len(self.record.prefix) if self.record.most is None else min(self.record.most - 1, len(self.record.prefix))
+        for index in range(last + 1):
+            some = self.meaning.constants(self.record.goal(index))
+            if some is None:
+                return None
+            found.update(dict.fromkeys(some))
+        return list(found)
+
+    def _compared(self, goal: Goal, used: int) -> Iterator[tuple[Goal, int]]:
+        """``goal`` narrowed to each value that may come, and the values used then."""
+        if not (self.record.unique or self.record.repeats) or self.values is None:
+            yield goal, used
+            return
+        for i, value in enumerate(self.values):
+            bit = 1 << i
+            narrow = conjunction(goal, value)
+            if narrow == NOTHING or (self.record.unique and used & bit) or not self.meaning.alive(narrow):
+                continue
+            yield narrow, -1 if self.record.repeats and used & bit else used | bit
+
+    def refuse_if_infinite(self, pointer: str) -> None:
+        """Elements are compared only where they have finitely many values.
+
+        Raises:
+            SchemaError: naming the keyword.
+        """
+        if (self.record.unique or self.record.repeats) and self.values is None:
+            message = "'uniqueItems' is supported only where elements have finitely many scalar values: others are not remembered"
+            raise SchemaError(message, pointer, "uniqueItems")
+
+    def _tidy(self, index: int, counts: tuple[int, ...], still: int, used: int) -> Spot:
         for i, clause in enumerate(self.clauses):
             if still >> i & 1 and any(e.kind == "more" and index > e.lo for e in clause):
                 still &= ~(1 << i)
-        return Spot(min(index, self.cap), counts, still)
+        return Spot(min(index, self.cap), counts, still, used)
 
     def elements(self, spot: Spot) -> list[tuple[Goal, Spot]]:
         """Every way to go on with one more element: what it must satisfy, and where that leads."""
@@ -93,10 +136,11 @@ class ArrayPlan:
                 if counter >= 0:
                     counts[counter] += 1
                 still &= ~closed
-            step = value, self._tidy(spot.size + 1, tuple(counts), still)
-            if value != NOTHING and step not in seen:
-                seen.add(step)
-                yield step
+            for narrow, used in self._compared(value, spot.used):
+                step = narrow, self._tidy(spot.size + 1, tuple(counts), still, used)
+                if narrow != NOTHING and step not in seen:
+                    seen.add(step)
+                    yield step
 
     def goals(self) -> Iterator[Goal]:
         """What elements may have to satisfy, in any state."""
@@ -109,6 +153,8 @@ class ArrayPlan:
 
     def final(self, spot: Spot) -> bool:
         """Whether the array may end here."""
+        if self.record.repeats and spot.used != -1 and self.values is not None:
+            return False
         if spot.size < self.record.least or any(n < lo for n, (_, lo, _) in zip(spot.counts, self.record.counters, strict=True)):
             return False
         return all(any(_met_at_end(e, spot) for e in clause) for i, clause in enumerate(self.clauses) if spot.open >> i & 1)
@@ -124,6 +170,8 @@ class ArrayPlan:
 
     def _alive(self) -> bool:
         if self.record.most is not None and self.record.least > self.record.most:
+            return False
+        if self.record.unique and self.record.repeats:
             return False
         if not all(map(self.meaning.alive, self.needed())):
             return False

@@ -30,13 +30,11 @@ class Keyword:
         name: as written.
         schemas: where subschemas are: ``""`` nowhere, ``"one"``, ``"list"``, ``"map"``, ``"one|list"`` or ``"map|strings"``.
         problem: what is wrong with an argument, ``None`` when it is well-formed.
-        refused: the reason why it is not supported, if it is not.
     """
 
     name: str
     schemas: str
     problem: Callable[[Any], str | None]
-    refused: str = ""
 
     @property
     def applies(self) -> bool:
@@ -131,6 +129,7 @@ _PLAIN: tuple[tuple[str, str, Callable[[Any], str | None]], ...] = (
     ("format", "", _string),
     ("minItems", "", _count),
     ("maxItems", "", _count),
+    ("uniqueItems", "", _boolean),
     ("minProperties", "", _count),
     ("maxProperties", "", _count),
     ("required", "", _strings),
@@ -145,10 +144,9 @@ def _draft(draft: str) -> Mapping[str, Keyword]:
     at = DRAFTS.index(draft)
     table = {name: Keyword(name, where, problem) for name, where, problem in _PLAIN}
 
-    def add(name: str, where: str, problem: Callable[[Any], str | None], refused: str = "") -> None:
-        table[name] = Keyword(name, where, problem, refused)
+    def add(name: str, where: str, problem: Callable[[Any], str | None]) -> None:
+        table[name] = Keyword(name, where, problem)
 
-    add("uniqueItems", "", _boolean, "elements that were already used are not tracked")
     for name in ("exclusiveMinimum", "exclusiveMaximum"):
         add(name, "", _boolean if at == 0 else _number)
     if at >= 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -57,7 +58,7 @@ _OBJECT_KEYWORDS = frozenset(
     }
 )
 _ARRAY_KEYWORDS = frozenset(
-    {"additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems"}
+    {"additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems", "uniqueItems"}
 )
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
@@ -128,8 +129,25 @@ class Meaning(Algebra):
             self._literals[literal] = found
         return found
 
-    def pointer(self, goal: Goal) -> str:
-        return self.documents.nodes[min(goal) >> 1].pointer if goal else ""
+    def pointer(self, goal: Goal, keywords: Sequence[str]) -> str:
+        nodes = [self.documents.nodes[literal >> 1] for literal in sorted(goal)]
+        for node in nodes:
+            for keyword in keywords:
+                if isinstance(node.schema, dict) and keyword in node.schema:
+                    return node.at(keyword)
+        return nodes[0].pointer if nodes else ""
+
+    def constants(self, goal: Goal) -> list[Goal] | None:
+        """The values of ``goal`` as goals of one value each, if these are finitely many scalars."""
+        normal = self.normal(goal)
+        finite = normal.texts.only is not None and all(s.lower is not None and s.lower == s.upper for s in normal.numbers)
+        if not finite or any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects)):
+            return None
+        values: list[Any] = [None] if normal.null else []
+        values += sorted(normal.booleans)
+        values += [s.lower for s in normal.numbers]
+        values += sorted(normal.texts.only or ())
+        return [self._constant(_plain(value), "") for value in values]
 
     def any_goal(self, goals: Sequence[Goal]) -> Goal:
         """A goal for what satisfies at least one of ``goals``."""
@@ -289,6 +307,8 @@ class Meaning(Algebra):
                 rest = self.goal(node, items, "items")
         most = int(schema["maxItems"]) if "maxItems" in schema else None
         record = ArrayRecord(tuple(prefix), rest, int(schema.get("minItems", 0)), most)
+        if schema.get("uniqueItems") and (most is None or most > 1):
+            record = record.both(ArrayRecord(unique=True))
         if "contains" not in schema:
             return record
         lo, hi = int(schema.get("minContains", 1)), schema.get("maxContains")
@@ -357,6 +377,13 @@ class Meaning(Algebra):
 
     def _constant(self, value: Any, pointer: str) -> Goal:
         return frozenset({2 * self.documents.constant(value, pointer).number})
+
+
+def _plain(value: Any) -> Any:
+    """A fraction as the JSON number it is; other values as they are."""
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else float(value)
+    return value
 
 
 def _needs(name: str, needed: Iterable[str]) -> tuple[Clause, ...]:

@@ -230,6 +230,8 @@ class ArrayRecord:
         least, most: bounds on the number of elements.
         counters: triples (goal, lo, hi): the number of elements that satisfy ``goal`` is in ``[lo, hi]`` (``hi`` ``None``: no bound).
         clauses: existential requirements, all of which must be met.
+        unique: whether no two elements may be equal.
+        repeats: whether some two elements must be equal.
     """
 
     prefix: tuple[Goal, ...] = ()
@@ -238,6 +240,8 @@ class ArrayRecord:
     most: int | None = None
     counters: tuple[tuple[Goal, int, int | None], ...] = ()
     clauses: tuple[Clause, ...] = ()
+    unique: bool = False
+    repeats: bool = False
 
     def goal(self, index: int) -> Goal:
         """What the element at ``index`` must satisfy, clauses and counters apart."""
@@ -257,6 +261,8 @@ class ArrayRecord:
             _smaller(self.most, other.most),
             tuple(dict.fromkeys(self.counters + other.counters)),
             _merge_clauses(self.clauses, other.clauses),
+            self.unique or other.unique,
+            self.repeats or other.repeats,
         )
 
     def opposite(self) -> list[ArrayRecord]:
@@ -270,6 +276,10 @@ class ArrayRecord:
         if self.most is not None:
             events.append(Event("more", lo=self.most))
         records = [ArrayRecord(clauses=(tuple(events),))] if events else []
+        if self.unique:
+            records.append(ArrayRecord(repeats=True))
+        if self.repeats:
+            records.append(ArrayRecord(unique=True))
         for goal, lo, hi in self.counters:
             if lo > 0:
                 records.append(ArrayRecord(counters=((goal, 0, lo - 1),)))

@@ -49,10 +49,6 @@ class Scan:
     findings: list[Finding] = field(default_factory=list)
     risky: set[int] = field(default_factory=set)
 
-    def refusal(self) -> Finding | None:
-        """The first refused assertion."""
-        return next((f for f in self.findings if f.status == "refused"), None)
-
 
 class _Scanner:
     def __init__(self, documents: Documents, assert_format: bool) -> None:
@@ -121,9 +117,7 @@ class _Scanner:
 
     def judge(self, node: Node, keyword: Keyword, value: Any) -> None:
         name, status, reason = keyword.name, "masked", ""
-        if keyword.refused and not _trivial(node, name, value):
-            status, reason = "refused", keyword.refused
-        elif name == "pattern":
+        if name == "pattern":
             self.pattern(value, node.at(name))
         elif name == "patternProperties":
             for pattern in value:
@@ -133,7 +127,7 @@ class _Scanner:
                 status, reason = "annotation", "formats are annotations, as asked"
             elif value not in FORMATS:
                 status, reason = "annotation", f"{value!r} is no known format"
-        elif name in _RISKY or (name == "minProperties" and value > 1):
+        elif name in _RISKY or (name == "minProperties" and value > 1) or (name == "uniqueItems" and value):
             self.result.risky.add(node.number)
         self.result.findings.append(Finding(node.at(name), name, status, reason))
 
@@ -169,14 +163,6 @@ class _Scanner:
                 if child.number not in state:
                     state[child.number] = 1
                     stack.append((child.number, iter(self.edges.get(child.number, ()))))
-
-
-def _trivial(node: Node, name: str, value: Any) -> bool:
-    """Whether a refused keyword asserts nothing here."""
-    if name == "uniqueItems":
-        most = node.schema.get("maxItems")
-        return not value or (most is not None and most <= 1)
-    return False
 
 
 def scan(documents: Documents, assert_format: bool) -> Scan:

@@ -94,7 +94,17 @@ class JsonSchema(Constraint):
         Raises:
             SchemaError: a keyword is malformed, or a reference leads nowhere.
         """
-        return list(self._scanned()[1].findings)
+        from ..regex.expr import Pool
+
+        findings = list(self._scanned()[1].findings)
+        try:
+            self.build(Pool())
+        except SchemaError as e:
+            findings = [f for f in findings if f.pointer != e.pointer]
+            findings.append(Finding(e.pointer, e.keyword or "", "refused", e.reason))
+        except (ConstraintError, LimitError):  # no keyword of its own is to blame
+            pass
+        return findings
 
     def build(self, pool: Pool) -> Rule:
         """The rules of the schema's texts.
@@ -111,9 +121,6 @@ class JsonSchema(Constraint):
 
     def _built(self, pool: Pool) -> Rule:
         documents, scanned = self._scanned()
-        refused = scanned.refusal()
-        if refused is not None:
-            raise SchemaError(f"{refused.keyword!r} is not supported here: {refused.reason}", refused.pointer, refused.keyword)
         scalars = Scalars(pool, JsonEncoder("minimal" if self.escapes == "minimal" else "any"), self.format == "assert", self.draft == "4")
         meaning = Meaning(documents, scalars, self.limits, self.order == "schema")
         goal = meaning.goal_of(documents.root)

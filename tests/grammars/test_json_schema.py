@@ -148,6 +148,23 @@ TABLE: dict[str, tuple[Any, list[Any], list[Any]]] = {
 }
 
 
+UNIQUE: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "unique values of an enumeration": (
+        {"type": "array", "items": {"enum": ["a", "b", 1, None]}, "uniqueItems": True},
+        [[], ["a", 1], [None, "b", "a", 1]],
+        [["a", "a"], [1, "a", 1.0], [None, None]],
+    ),
+    "more unique values than there are": (
+        {"anyOf": [{"type": "array", "items": {"type": "boolean"}, "uniqueItems": True, "minItems": 3}, {"type": "null"}]},
+        [None],
+        [[], [True, False], [True, False, True]],
+    ),
+    "not unique": (
+        {"type": "array", "items": {"type": "boolean"}, "not": {"uniqueItems": True}, "maxItems": 3},
+        [[True, True], [False, True, False]],
+        [[], [True], [True, False]],
+    ),
+}
 EVALUATED: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "properties in branches": (
         {
@@ -190,7 +207,7 @@ EVALUATED: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [{"children": [{"dat": 1}]}, {"dat": 1}],
     ),
 }
-TABLE |= EVALUATED
+TABLE |= EVALUATED | UNIQUE
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])
@@ -365,7 +382,7 @@ def test_bad_sources(source: Any) -> None:
         ({"$ref": "http://example.com/x.json"}, "/$ref", "$ref"),
         ({"anyOf": [{"$ref": "#/$defs/a"}, True], "$defs": {"a": {"$ref": "#/$defs/a"}}}, "/$defs/a/$ref", "$ref"),
         ({"items": {"uniqueItems": True}}, "/items/uniqueItems", "uniqueItems"),
-        ({"type": "object", "minProperties": 3}, "", "minProperties"),
+        ({"type": "object", "minProperties": 3}, "/minProperties", "minProperties"),
     ],
 )
 def test_refusals_name_the_place(schema: Any, pointer: str, keyword: str) -> None:
@@ -396,7 +413,7 @@ def test_limits_are_named() -> None:
 
 
 def test_report() -> None:
-    schema = {"type": "string", "format": "fancy", "properties": {"a": {"uniqueItems": True}}, "title": "t"}
+    schema = {"type": ["string", "object"], "format": "fancy", "properties": {"a": {"uniqueItems": True}}, "title": "t"}
     found = {(f.pointer, f.status) for f in JsonSchema(schema).report()}
     assert ("/type", "masked") in found
     assert ("/format", "annotation") in found

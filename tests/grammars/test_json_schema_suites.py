@@ -27,11 +27,11 @@ SPECIFICATIONS = {
 
 # Files of which something is refused: never more instances than these may be (a ratchet: lower them, do not raise them).
 REFUSED: dict[str, dict[str, int]] = {
-    "draft4": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 41},
-    "draft6": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 41},
-    "draft7": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 41},
-    "draft2019-09": {"defs.json": 2, "dependentSchemas.json": 4, "ref.json": 2, "uniqueItems.json": 41},
-    "draft2020-12": {"defs.json": 2, "dependentSchemas.json": 4, "ref.json": 2, "uniqueItems.json": 41},
+    "draft4": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 36},
+    "draft6": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 36},
+    "draft7": {"definitions.json": 2, "dependencies.json": 7, "ref.json": 2, "uniqueItems.json": 36},
+    "draft2019-09": {"defs.json": 2, "dependentSchemas.json": 4, "ref.json": 2, "uniqueItems.json": 36},
+    "draft2020-12": {"defs.json": 2, "dependentSchemas.json": 4, "ref.json": 2, "uniqueItems.json": 36},
 }
 
 
