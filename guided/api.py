@@ -148,7 +148,7 @@ def generate(
             text may be cut (``finish_reason == "length"``).
         batch_size: prompts that run through the model together.
         chat: put a text into the model's chat template, where it has one.
-        instruct: tell a chat model the schema, in a system message; what the user wrote stays as it is.
+        instruct: tell a chat model the schema, in a paragraph behind the user's last message; what the user wrote stays as it is.
 
     Returns:
         A :class:`Result`, or a list of them for a list of prompts.

@@ -35,24 +35,25 @@ def instruction(target: Target) -> str | None:
 
 
 def _with_note(messages: list[dict[str, Any]], note: str) -> list[dict[str, Any]]:
-    """The note as a system message, or at the end of the one there is; what the user wrote stays as it is."""
-    if messages and messages[0].get("role") == "system" and isinstance(messages[0].get("content"), str):
-        return [{**messages[0], "content": f"{messages[0]['content']}\n\n{note}"}, *messages[1:]]
-    return [{"role": "system", "content": note}, *messages]
+    """The note behind the last thing that the user said, as a paragraph of its own; what the user wrote stays as it is.
+
+    Measured on the packaged model: at this place it follows the note, in a system message it mostly does not (and some templates have
+    no system role).
+    """
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if message.get("role") == "user" and isinstance(message.get("content"), str):
+            return [*messages[:at], {**message, "content": f"{message['content']}\n\n{note}"}, *messages[at + 1 :]]
+    return messages
 
 
-def _rendered(tokenizer: Any, messages: list[dict[str, Any]], note: str | None) -> str:
+def _rendered(tokenizer: Any, messages: list[dict[str, Any]]) -> str:
     from jinja2 import TemplateError
 
-    def render(what: list[dict[str, Any]]) -> str:
-        return str(tokenizer.apply_chat_template(what, tokenize=False, add_generation_prompt=True))
-
     try:
-        return render(_with_note(messages, note) if note else messages)
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
     except TemplateError as error:
-        if not note:
-            raise ModelError(f"the model's chat template refuses these messages: {error}") from error
-    return _rendered(tokenizer, messages, None)  # a template without a system role: the note is left out
+        raise ModelError(f"the model's chat template refuses these messages: {error}") from error
 
 
 def prompt_ids(model: Model, prompt: Prompt, target: Target, *, chat: bool, instruct: bool) -> list[int]:
@@ -62,7 +63,7 @@ def prompt_ids(model: Model, prompt: Prompt, target: Target, *, chat: bool, inst
         prompt: a text, or messages (``{"role": ..., "content": ...}``).
         target: the constraint, for the note.
         chat: put a text into the chat template, as a user's message; it is taken as it is where the model has no template.
-        instruct: add :func:`instruction` as a system message (chat only).
+        instruct: add :func:`instruction` behind the user's last message (chat only).
 
     Raises:
         ModelError: messages for a model without a chat template, or messages that its template refuses.
@@ -74,7 +75,8 @@ def prompt_ids(model: Model, prompt: Prompt, target: Target, *, chat: bool, inst
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(f"{model.name} has no chat template: give the prompt as one text instead of messages")
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
-        text = _rendered(tokenizer, messages, instruction(target) if instruct else None)
+        note = instruction(target) if instruct else None
+        text = _rendered(tokenizer, _with_note(messages, note) if note else messages)
         ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
     if ids:
         return [int(i) for i in ids]

@@ -124,12 +124,12 @@ def test_prompts(chat_model: Model, plain_model: Model) -> None:
     assert note is not None and '{"type":"integer"}' in note
     assert shown(chat_model, "hi") == "<user>hi</user><assistant>"
     assert shown(chat_model, "hi", chat=False) == "hi" == shown(plain_model, "hi")
-    assert shown(chat_model, "hi", schema) == f"<system>{note}</system><user>hi</user><assistant>"
+    assert shown(chat_model, "hi", schema) == f"<user>hi\n\n{note}</user><assistant>"
     assert shown(chat_model, "hi", schema, instruct=False) == "<user>hi</user><assistant>"
     assert shown(chat_model, "hi", Choice(["a"])) == "<user>hi</user><assistant>"
     talk = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}]
-    assert shown(chat_model, talk, schema) == f"<system>be kind\n\n{note}</system><user>hi</user><assistant>"
-    assert talk[0]["content"] == "be kind", "the caller's messages are not changed"
+    assert shown(chat_model, talk, schema) == f"<system>be kind</system><user>hi\n\n{note}</user><assistant>"
+    assert talk[1]["content"] == "hi", "the caller's messages are not changed"
     assert len(prompt_ids(plain_model, "", target_of(None), chat=True, instruct=True)) == 1
     with pytest.raises(ModelError, match="no chat template"):
         guided.generate(plain_model, talk, schema)
@@ -137,13 +137,11 @@ def test_prompts(chat_model: Model, plain_model: Model) -> None:
     assert instruction(target_of(long)) == "Answer with JSON only."
 
 
-def test_a_template_without_a_system_role(chat_model: Model) -> None:
+def test_a_template_that_refuses_messages(chat_model: Model) -> None:
     tokenizer = chat_model.tokenizer
     before = tokenizer.chat_template
     tokenizer.chat_template = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + before
     try:
-        ids = prompt_ids(chat_model, "hi", target_of({"type": "integer"}), chat=True, instruct=True)
-        assert tokenizer.decode(ids) == "<user>hi</user><assistant>"
         with pytest.raises(ModelError, match="no system role"):
             guided.generate(chat_model, [{"role": "system", "content": "x"}], {"type": "integer"}, instruct=False)
     finally:
