@@ -5,6 +5,9 @@ is still possible, in slot order. States are content-addressed: they know nothin
 strings of all schemas share the same states, rows and token masks. One :class:`Lexer` serves all
 automata of a vocabulary.
 
+States at the start of a lexeme are made by the parser's kernels and distinct from those inside of one, which are
+made here. The owner of a lexer serialises access to it (:attr:`Lexer.lock`).
+
 Tables, indexed by state:
 
 - ``table`` int32[n, 256]: next state, 0 dead, -1 (whole row) not made yet;
@@ -96,7 +99,7 @@ class Lexer:
         self.keeps = Interned(self.tables, "keeps")
         self.tables.table[0] = 0
         self.tables.count[N_TUPLES] = 1
-        self._ids: dict[tuple[tuple[int, ...], bool], int] = {}
+        self._ids: dict[tuple[int, ...], int] = {}
         self._exprs: dict[int, tuple[int, ...]] = {}
         self._made: dict[int, int] = {}
         self._splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -133,24 +136,25 @@ class Lexer:
             self._view()
 
     # ------------------------------------------------------------ states
-    def state(self, exprs: tuple[int, ...], start: bool = False) -> int:
-        """The state of these (non-empty) expressions.
-
-        ``start`` makes it distinct from the same state met in the middle of a lexeme.
-        """
-        found = self._ids.get((exprs, start))
-        if found is not None:
-            return found
-        values = np.array(exprs or (0,), np.int32).reshape(1, -1)
-        before = len(self)
-        while (x := earley.run(_NO_PARSER, self.tables.context, earley.TUPLE, len(exprs), start, values, *NOTHING)) < 0:
-            self.grow()
-        if x == before:
+    def state(self, exprs: tuple[int, ...]) -> int:
+        """The state of these (non-empty) expressions inside of a lexeme."""
+        x = self._ids.get(exprs)
+        if x is None:
+            count = self.tables.count
+            x = self._ids[exprs] = int(count[N_TUPLES])
+            if x >= len(self.table):
+                for name in ("table", "kept", "accept", "tuples"):
+                    self.tables.reserve(name, x + 1)
+                self._view()
+            count[N_TUPLES] = x + 1
+            self._exprs[x] = exprs
             nullable = self.pool.nullable
-            ends = tuple(i for i, e in enumerate(exprs) if nullable(e))
-            self.accept[x] = self.accepts(ends) if ends else 0
-        self._ids[exprs, start] = x
-        self._exprs[x] = exprs
+            if len(exprs) == 1:
+                ends: tuple[int, ...] = (0,) if nullable(exprs[0]) else ()
+            else:
+                ends = tuple([i for i, e in enumerate(exprs) if nullable(e)])
+            if ends:
+                self.accept_view[x] = self.accepts(ends)
         return x
 
     def exprs(self, x: int) -> tuple[int, ...]:
@@ -165,20 +169,25 @@ class Lexer:
         """Makes the row of state ``x`` where it is missing."""
         if self.table_view[x << 8] >= 0:
             return
-        with self.lock:
-            exprs = self.exprs(x)
-            moves = self._single(exprs[0]) if len(exprs) == 1 else self._parallel(exprs)
-            table, kept = np.zeros(256, np.int32), np.zeros(256, np.int32)
-            live = 0
-            for mask, target, keep in moves:
-                index = self._bytes(mask)
-                table[index] = target
+        exprs = self.exprs(x)
+        moves = self._single(exprs[0]) if len(exprs) == 1 else self._parallel(exprs)
+        self.table[x] = 0
+        base, live = x << 8, 0
+        table, kept = self.table_view, self.kept_view
+        for mask, target, keep in moves:
+            if not mask & (mask - 1):
+                at = base + mask.bit_length() - 1
+                table[at] = target
                 if keep:
-                    kept[index] = keep
-                live += len(index)
-            self.kept[x] = kept
-            self.table[x] = table
-            self._made[x] = live
+                    kept[at] = keep
+                live += 1
+                continue
+            index = self._bytes(mask)
+            self.table[x, index] = target
+            if keep:
+                self.kept[x, index] = keep
+            live += len(index)
+        self._made[x] = live
 
     def _single(self, expr: int) -> list[tuple[int, int, int]]:
         return [(mask, self.state((target,)), 0) for mask, target in self.pool.transitions(expr)]

@@ -49,7 +49,7 @@ PARSER: list[Field] = [
     ("slot_items", 3, I32, 128, 0),  # rule state, return, next or -1
     ("skip_slots", 4, I32, 16, 0),  # skip, terminal, first follow, follows or -1 for all
     ("follows", 0, I32, 16, 0),  # terminals
-    ("parsers", 6, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state at its start
+    ("parsers", 6, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state where a lexeme begins
     ("positions", 0, I32, 256, 0),  # of slots, within the kernel
     ("parser_hash", 0, I32, 256, -1),
     ("lists", 0, I32, 256, 0),  # a count, then parser states
@@ -66,7 +66,7 @@ LEXER: list[Field] = [
     ("table", 256, I32, 256, -1),
     ("kept", 256, I32, 256, 0),
     ("accept", 0, I32, 256, 0),
-    ("tuples", 3, I32, 256, 0),  # lexer state: first expression, expressions, whether at a lexeme's start
+    ("tuples", 3, I32, 256, 0),  # lexer state at a lexeme's start: first expression, expressions, 1
     ("exprs", 0, I32, 512, 0),
     ("tuple_hash", 0, I32, 1024, -1),
     ("accepts", 2, I32, 64, 0),  # accept id: first position, positions
@@ -243,9 +243,12 @@ def _kernel(pc, items, n):
     return k
 
 
-@njit(int64(_C, _I1, int64, int64), cache=True)
-def _tuple(xc, exprs, n, start):
-    """The lexer state of ``n`` expressions, made (without its row) where it is new; or GROW. Only for states at a lexeme's start, which accept nothing."""
+@njit(int64(_C, _I1, int64), cache=True)
+def _tuple(xc, exprs, n):
+    """The lexer state of ``n`` expressions at a lexeme's start, made (without its row) where it is new; or GROW.
+
+    Distinct from the same expressions met inside of a lexeme; it accepts nothing.
+    """
     x_tuple_hash = _v(xc, L_TUPLE_HASH)
     x_tuples = _m(xc, L_TUPLES, 3)
     x_exprs = _v(xc, L_EXPRS)
@@ -253,7 +256,7 @@ def _tuple(xc, exprs, n, start):
     x_table = _m(xc, L_TABLE, 256)
     x_kept = _m(xc, L_KEPT, 256)
     x_accept = _v(xc, L_ACCEPT)
-    h = np.uint64(n + (1 << 20) * start)
+    h = np.uint64(n)
     for i in range(n):
         h = _mix(h, exprs[i])
     size = x_tuple_hash.shape[0]
@@ -262,7 +265,7 @@ def _tuple(xc, exprs, n, start):
         s = x_tuple_hash[at]
         if s < 0:
             break
-        if x_tuples[s, 1] == n and x_tuples[s, 2] == start:
+        if x_tuples[s, 1] == n:
             first = x_tuples[s, 0]
             same = True
             for i in range(n):
@@ -286,7 +289,7 @@ def _tuple(xc, exprs, n, start):
         return GROW
     for i in range(n):
         x_exprs[first + i] = exprs[i]
-    x_tuples[s, 0], x_tuples[s, 1], x_tuples[s, 2] = first, n, start
+    x_tuples[s, 0], x_tuples[s, 1], x_tuples[s, 2] = first, n, 1
     x_tuple_hash[at] = s
     x_count[N_TUPLES], x_count[N_EXPRS] = s + 1, first + n
     return s
@@ -298,10 +301,22 @@ def _terminal(pc, slot):
     return slot if slot >= 0 else p_skip_slots[-1 - slot, 1]
 
 
-@njit(int64(_C, _C, int64, _I1, int64, int64), cache=True)
-def _state(pc, xc, kernel, positions, n, complete):
-    """The parser state of a kernel's slots at ``positions``, made where it is new; or GROW."""
-    x_count = _w(xc, L_COUNT)
+@njit(int64(_C, _C, int64, _I1, int64), cache=True)
+def _start(pc, xc, kernel, positions, n):
+    """The lexer state at the start of a lexeme out of a kernel's slots at ``positions``; or GROW."""
+    p_slots, p_kernels, p_terminals = _m(pc, P_SLOTS, 2), _m(pc, P_KERNELS, 6), _m(pc, P_TERMINALS, 2)
+    x_set_b = _m(xc, L_SET_B, 3)
+    if not _room(_w(xc, L_COUNT), L_SET_B, x_set_b.shape[0], n):
+        return GROW
+    exprs = x_set_b.reshape(-1)  # scratch that nobody uses here
+    for i in range(n):
+        exprs[i] = p_terminals[_terminal(pc, p_slots[p_kernels[kernel, 2] + positions[i], 0]), 0]
+    return _tuple(xc, exprs, n)
+
+
+@njit(int64(_C, _C, int64, _I1, int64, int64, boolean), cache=True)
+def _state(pc, xc, kernel, positions, n, complete, begins):
+    """The parser state of a kernel's slots at ``positions``, made where it is new; or GROW. ``begins``: a lexeme begins here."""
     p_parser_hash = _v(pc, P_PARSER_HASH)
     p_parsers = _m(pc, P_PARSERS, 6)
     p_positions = _v(pc, P_POSITIONS)
@@ -309,7 +324,6 @@ def _state(pc, xc, kernel, positions, n, complete):
     p_slots = _m(pc, P_SLOTS, 2)
     p_kernels = _m(pc, P_KERNELS, 6)
     p_terminals = _m(pc, P_TERMINALS, 2)
-    x_set_b = _m(xc, L_SET_B, 3)
     h = _mix(_mix(np.uint64(kernel), n), complete)
     for i in range(n):
         h = _mix(h, positions[i])
@@ -326,6 +340,11 @@ def _state(pc, xc, kernel, positions, n, complete):
                 if p_positions[first + i] != positions[i]:
                     same = False
                     break
+            if same and p_parsers[j, 5] == 0 and begins:
+                start = _start(pc, xc, kernel, positions, n)
+                if start < 0:
+                    return GROW
+                p_parsers[j, 5] = start
             if same:
                 return j
         at = (at + 1) & (size - 1)
@@ -333,17 +352,15 @@ def _state(pc, xc, kernel, positions, n, complete):
     if 2 * j >= size:
         p_count[HALF + P_PARSER_HASH] = 2 * size
         return GROW
-    if not (_room(p_count, P_PARSERS, p_parsers.shape[0], j + 1) and _room(p_count, P_POSITIONS, p_positions.shape[0], first + n) and _room(x_count, L_SET_B, x_set_b.shape[0], n)):
+    if not (_room(p_count, P_PARSERS, p_parsers.shape[0], j + 1) and _room(p_count, P_POSITIONS, p_positions.shape[0], first + n)):
         return GROW
-    group = 0
-    exprs = x_set_b.reshape(-1)  # scratch that nobody uses here
-    for i in range(n):
-        t = _terminal(pc, p_slots[p_kernels[kernel, 2] + positions[i], 0])
-        exprs[i] = p_terminals[t, 0]
-        group = p_terminals[t, 1]
-    start = _tuple(xc, exprs, n, complete)
-    if start < 0:
-        return GROW
+    start, group = 0, 0
+    if begins:
+        start = _start(pc, xc, kernel, positions, n)
+        if start < 0:
+            return GROW
+    if n:
+        group = p_terminals[_terminal(pc, p_slots[p_kernels[kernel, 2] + positions[0], 0]), 1]
     for i in range(n):
         p_positions[first + i] = positions[i]
     p_parsers[j, 0], p_parsers[j, 1], p_parsers[j, 2], p_parsers[j, 3], p_parsers[j, 4], p_parsers[j, 5] = kernel, first, n, complete, group, start
@@ -738,7 +755,7 @@ def _grouped(pc, xc, kernel, n, complete, out, m):
     x_picked = _v(xc, L_PICKED)
     if n == 0:
         if complete:
-            j = _state(pc, xc, kernel, x_picked, 0, 1)
+            j = _state(pc, xc, kernel, x_picked, 0, 1, True)
             if j < 0:
                 return GROW
             out[m] = j
@@ -752,7 +769,7 @@ def _grouped(pc, xc, kernel, n, complete, out, m):
             one = False
             break
     if one:
-        j = _state(pc, xc, kernel, x_picked, n, complete)
+        j = _state(pc, xc, kernel, x_picked, n, complete, True)
         if j < 0:
             return GROW
         out[m] = j
@@ -770,7 +787,7 @@ def _grouped(pc, xc, kernel, n, complete, out, m):
                 part[size] = picked[h]
                 size += 1
         if first:
-            j = _state(pc, xc, kernel, part, size, complete if i == 0 else 0)
+            j = _state(pc, xc, kernel, part, size, complete if i == 0 else 0, True)
             if j < 0:
                 return GROW
             out[m] = j
@@ -976,7 +993,7 @@ def _restrict(pc, xc, j, keep):
         return GROW
     for i in range(n):
         x_picked[i] = p_positions[base + x_indices[first + i]]
-    j2 = _state(pc, xc, p_parsers[j, 0], x_picked, n, 0)
+    j2 = _state(pc, xc, p_parsers[j, 0], x_picked, n, 0, False)
     if j2 < 0:
         return GROW
     p_restrict_keys[-1 - at], p_restrict_values[-1 - at] = key, j2
@@ -1007,7 +1024,9 @@ def _rehash_lexer(lexer):
     x_exprs = _v(lexer, L_EXPRS)
     size = x_tuple_hash.shape[0]
     for s in range(1, x_count[N_TUPLES]):
-        h = np.uint64(x_tuples[s, 1] + (1 << 20) * x_tuples[s, 2])
+        if not x_tuples[s, 2]:
+            continue
+        h = np.uint64(x_tuples[s, 1])
         for i in range(x_tuples[s, 0], x_tuples[s, 0] + x_tuples[s, 1]):
             h = _mix(h, x_exprs[i])
         at = _slot(h, size)
@@ -1194,7 +1213,7 @@ def _walk(parser, lexer, n_roots, row):
 
 # ---------------------------------------------------------------- the entry
 #: Operations of :func:`run`.
-GOTO, RESTRICT, KERNEL, FULL, WALK, TUPLE, REHASH_LEXER, REHASH_PARSER, REFILL = range(9)
+GOTO, RESTRICT, KERNEL, FULL, WALK, REHASH_LEXER, REHASH_PARSER, REFILL = range(8)
 
 
 @njit(int64(_C, _C, int64, int64, int64, _I2, uint32[::1], _C, _I1), cache=True, nogil=True)
@@ -1210,7 +1229,6 @@ def run(parser, lexer, operation, a, b, items, row, old_keys, old_values):
     - KERNEL: the kernel of the first ``a`` of ``items`` (rule state, return), finished rules given way to what waits for them.
     - FULL: index in ``lists`` of the parser states of kernel ``a`` with all its slots.
     - WALK: see :func:`_walk`; ``a`` is the number of roots.
-    - TUPLE: the lexer state of the ``a`` expressions in ``items[0]``; ``b``: whether at a lexeme's start.
     - REHASH_LEXER, REHASH_PARSER, REFILL: fill an emptied hash table anew (field ``a``).
     """
     if operation == WALK:
@@ -1223,8 +1241,6 @@ def run(parser, lexer, operation, a, b, items, row, old_keys, old_values):
         return _full(parser, lexer, a)
     if operation == KERNEL:
         return _kernel_of(parser, lexer, items, a)
-    if operation == TUPLE:
-        return _tuple(lexer, items[0], a, b)
     if operation == REHASH_LEXER:
         _rehash_lexer(lexer)
     elif operation == REHASH_PARSER:
