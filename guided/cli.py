@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -63,8 +64,8 @@ def _reported() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # the reader has gone: nothing may be flushed to it at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(DIFFERS) from None
     except (GuidedError, OSError, ValueError) as error:
         typer.echo(f"error: {error}", err=True)

@@ -100,7 +100,7 @@ def test_grammars_from_files(tmp_path: Path) -> None:
         (["check", "--regex", "a", "--choice", "b", "--text", "x"], "exclude each other"),
         (["check", "--regex", "a", "no-such-file"], "no-such-file"),
         (["generate", "hello", "--schema", '{"minimum": "x"}'], "/minimum"),
-        (["generate", "hello", "--regex", "a", "--model", "no-such-model"], "cannot be loaded"),
+        (["generate", "hello", "--regex", "a", "--model", "./no-such-model"], "cannot be loaded"),
         (["generate", "hello", "--schema", TEXT, "--whitespace", "wide"], "whitespace"),
         (["generate", "hello", "--stream", "--n", "2"], "--stream"),
         (["generate", "hello", "--no-such-option"], "no-such-option"),
@@ -188,6 +188,23 @@ assert "torch" not in sys.modules
 def test_help_and_check_import_no_torch(arguments: list[str]) -> None:
     done = spawn("-c", SCRIPT, *arguments)
     assert done.returncode == 0, done.stderr
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("guided.explain.check", interrupt)
+    done = call("check", "--regex", "a", "--text", "a")
+    assert done.returncode == 130 and done.stderr == "interrupted\n" and done.stdout == ""
+
+
+def test_the_reader_goes_away() -> None:
+    pipe = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -m guided methods --json | true; echo "${{PIPESTATUS[0]}}"'],
+        capture_output=True, text=True, cwd=ROOT, timeout=300,
+    )  # fmt: skip
+    assert pipe.stderr == "" and pipe.stdout.strip() in ("0", "1")
 
 
 def test_as_a_process() -> None:
