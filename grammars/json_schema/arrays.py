@@ -6,7 +6,7 @@ matters), how many of them satisfy each counted schema (``contains``) and which 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -231,6 +231,11 @@ class ArrayRule(Rule):
         if self.plan.final(spot):
             edges.append((layout.closing("]", self.depth, first), "end"))
         return State(edges, skip=layout.skip)
+
+    def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
+        if isinstance(key, tuple) and key[0] != "element" and self.plan.final(key[1]):
+            return state.edges[-1:]  # the closing bracket
+        return state.edges
 
     def _values(self, spot: Spot) -> Iterator[tuple[Symbol, Hashable]]:
         for goal, after in self.plan.elements(spot):

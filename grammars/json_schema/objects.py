@@ -9,7 +9,7 @@ state is entered from which the object cannot be completed.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,6 +73,7 @@ class ObjectPlan:
         self.pool, self.scalars = meaning.pool, meaning.scalars
         self.order = record.order if meaning.keep_order else ()
         self.place = {name: i for i, name in enumerate(self.order)}
+        self.last = max((i for i, name in enumerate(self.order) if name in record.required), default=-1)
         self.named = dict(record.names)
         self.clauses = record.clauses
         self.loose = [name for name in self._mentioned() if name not in self.place]
@@ -259,12 +260,29 @@ class ObjectPlan:
                 seen.add((value, after))
                 yield Member(name, expr, value, after)
 
+    def soonest(self, where: Where) -> list[Member]:
+        """Members among which a shortest completion goes on: one required one, and what open clauses or counts may want.
+
+        The order in which members are written costs nothing, so one order of the required ones stands for all.
+        """
+        required = self.record.required
+        missing = [name for name in self._available(where) if name in required]
+        if where.size + len(missing) < self.record.least:
+            return self.members(where)
+        wanted = set(missing[:1])
+        for i, clause in enumerate(self.clauses):
+            if where.open >> i & 1:
+                wanted.update(e.keys.name for e in clause if isinstance(e.keys, Name))
+                if any(e.kind == "more" or not isinstance(e.keys, (Name, type(None))) for e in clause):
+                    return self.members(where)
+        return [member for member in self.members(where) if member.name in wanted]
+
     def final(self, where: Where) -> bool:
         """Whether the object may end here."""
         required = self.record.required
         if where.size < self.record.least:
             return False
-        if any(name in required for name in self.order[where.position :]):
+        if where.position <= self.last:
             return False
         if any(name in required and not where.seen & self.bit[name] for name in self.loose):
             return False
@@ -448,16 +466,26 @@ class ObjectRule(Rule):
             return State([(symbol, ("members", where, False)) for symbol in symbols], skip=layout.skip)
         edges: list[tuple[Symbol, Hashable]] = []
         if kind == "key":
-            edges += self._keys(where, False)
+            edges += self._keys(self.plan.members(where), False)
         elif key[2] or not layout.free:
-            edges += self._keys(where, key[2])
+            edges += self._keys(self.plan.members(where), key[2])
         elif self.plan.members(where):
             edges.append((layout.comma, ("key", where)))
         if kind == "members" and self.plan.final(where):
             edges.append((layout.closing("}", self.depth, key[2]), "end"))
         return State(edges, skip=layout.skip)
 
-    def _keys(self, where: Where, first: bool) -> Iterator[tuple[Terminal, Hashable]]:
-        for member in self.plan.members(where):
+    def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
+        if not isinstance(key, tuple) or key[0] == "value":
+            return state.edges
+        where, first = key[1], key[0] == "members" and key[2]
+        if key[0] == "members" and self.plan.final(where):
+            return state.edges[-1:]  # the closing brace
+        if key[0] == "members" and not first and self.writer.layout.free:
+            return state.edges
+        return list(self._keys(self.plan.soonest(where), first))
+
+    def _keys(self, members: Sequence[Member], first: bool) -> Iterator[tuple[Terminal, Hashable]]:
+        for member in members:
             lexeme = self.writer.key(member.expr, self.depth, first, member.name)
             yield lexeme, ("value", member.after, member.goal)
