@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .kernels import earley
 from .kernels.earley import LEXER, N_INDICES, N_TUPLES
 from .kernels.memory import Tables
 from .kernels.walk import table_walk
+from .regex.bases import difference
 from .regex.expr import Pool
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ __all__ = ["WIDE", "Lexer", "Segment"]
 WIDE = 48
 
 _SEGMENT_BYTES = 64 << 20
+_MENDED = 64  # bytes up to which a row is copied from a base and mended
 NO_ITEMS = np.empty((0, 2), np.int32)
 #: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
 NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
@@ -101,7 +104,7 @@ class Lexer:
         self.tables.count[N_TUPLES] = 1
         self._ids: dict[tuple[int, ...], int] = {}
         self._exprs: dict[int, tuple[int, ...]] = {}
-        self._made: dict[int, int] = {}
+        self._widths: dict[int, int] = {}
         self._splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._bases: dict[int, tuple[int, int]] = {}
         self._byte_index: dict[int, NDArray[np.intp]] = {}
@@ -170,34 +173,66 @@ class Lexer:
         if self.table_view[x << 8] >= 0:
             return
         exprs = self.exprs(x)
+        if self._mend(x, exprs):
+            return
         moves = self._single(exprs[0]) if len(exprs) == 1 else self._parallel(exprs)
         self.table[x] = 0
-        base, live = x << 8, 0
+        self._write(x, moves)
+
+    def _write(self, x: int, moves: list[tuple[int, int, int]]) -> None:
+        base = x << 8
         table, kept = self.table_view, self.kept_view
         for mask, target, keep in moves:
             if not mask & (mask - 1):
                 at = base + mask.bit_length() - 1
                 table[at] = target
-                if keep:
-                    kept[at] = keep
-                live += 1
+                kept[at] = keep
                 continue
             index = self._bytes(mask)
             self.table[x, index] = target
-            if keep:
-                self.kept[x, index] = keep
-            live += len(index)
-        self._made[x] = live
+            self.kept[x, index] = keep
+
+    def _mend(self, x: int, exprs: tuple[int, ...]) -> bool:
+        """Makes the row of ``x`` out of that of a base, where one of the expressions has one (any string but some, say) and
+        the others have few moves; whether it did."""
+        for i, expr in enumerate(exprs):
+            found = difference(self.pool, expr)
+            if found is not None:
+                break
+        else:
+            return False
+        lists = [found.moves if n == i else self.pool.transitions(e) for n, e in enumerate(exprs)]
+        changed = found.bytes
+        for moves in lists:
+            for mask, _ in moves:
+                changed |= mask
+        if changed.bit_count() > _MENDED:
+            return False
+        base = self.state((found.base,))
+        self.row(base)
+        for byte in self._bytes(changed & ~found.bytes).tolist():
+            target = self.table_view[base << 8 | byte]
+            if target:
+                lists[i] = [*lists[i], (1 << byte, self.exprs(target)[0])]
+        moves = self._refine(lists)
+        self.table[x] = self.table[base]
+        if len(exprs) > 1:
+            self.kept[x] = np.where(self.table[base] > 0, self.keeps((i,)), 0)
+        self._write(x, [(changed, 0, 0), *moves])
+        return True
 
     def _single(self, expr: int) -> list[tuple[int, int, int]]:
         return [(mask, self.state((target,)), 0) for mask, target in self.pool.transitions(expr)]
 
     def _parallel(self, exprs: tuple[int, ...]) -> list[tuple[int, int, int]]:
+        return self._refine([self.pool.transitions(e) for e in exprs])
+
+    def _refine(self, lists: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, int, int]]:
         """(bytes, next state, kept id) of several lexemes at once: refines their byte classes to a common partition."""
         parts: dict[int, list[tuple[int, int]]] = {}
         union = 0
-        for i, expr in enumerate(exprs):
-            for mask, target in self.pool.transitions(expr):
+        for i, moves in enumerate(lists):
+            for mask, target in moves:
                 same = parts.get(mask)
                 if same is not None:
                     same.append((i, target))
@@ -206,20 +241,20 @@ class Lexer:
                     for other in [m for m in parts if m & mask]:
                         common = other & mask
                         if common != other:
-                            moves = parts.pop(other)
-                            parts[other & ~mask] = moves
-                            parts[common] = [*moves, (i, target)]
+                            before = parts.pop(other)
+                            parts[other & ~mask] = before
+                            parts[common] = [*before, (i, target)]
                         else:
                             parts[other].append((i, target))
                         mask &= ~common
                 if mask:
                     parts[mask] = [(i, target)]
                     union |= mask
-        count = len(exprs)
+        count = len(lists)
         result = []
-        for mask, moves in parts.items():
-            keep = 0 if len(moves) == count else self.keeps(tuple(i for i, _ in moves))
-            result.append((mask, self.state(tuple(t for _, t in moves)), keep))
+        for mask, together in parts.items():
+            keep = 0 if len(together) == count else self.keeps(tuple([i for i, _ in together]))
+            result.append((mask, self.state(tuple([t for _, t in together])), keep))
         return result
 
     def _bytes(self, mask: int) -> NDArray[np.intp]:
@@ -231,8 +266,11 @@ class Lexer:
 
     def wide(self, x: int) -> bool:
         """Whether many bytes keep ``x`` alive (a string's inside, say); makes the row."""
-        self.row(x)
-        return self._made[x] >= WIDE
+        live = self._widths.get(x)
+        if live is None:
+            self.row(x)
+            live = self._widths[x] = int(np.count_nonzero(self.table[x]))
+        return live >= WIDE
 
     def split(self, x: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Slots of ``x`` whose expression alone is wide, and the others."""

@@ -442,13 +442,24 @@ class _Except:
     def nullable(self) -> bool:
         return not self.walk.nullable and self.pool.nullable(self.others)
 
+    def _after(self, others: int, walk: _Walk | None) -> Leaf | int | None:
+        return self.pool.nonnull(others) if walk is None else _Except(walk, others, self.pool)
+
+    def difference(self) -> tuple[int, int, list[tuple[int, Leaf | int | None]]]:
+        """See :mod:`grammars.regex.bases`: ``others``, the bytes along the texts, and the moves there."""
+        differs, moves = 0, []
+        for mask, walk in self.walk.transitions():
+            differs |= mask
+            moves += [(mask & shared, self._after(others, walk)) for shared, others in self.pool.transitions(self.others) if mask & shared]
+        return self.others, differs, moves
+
     def transitions(self) -> list[tuple[int, Leaf | int | None]]:
         pool, inside = self.pool, self.walk.transitions()
         merged: dict[Leaf | int | None, int] = {}
         for mask, others in pool.transitions(self.others):
             for shared, walk in inside:
                 if mask & shared:
-                    target = pool.nonnull(others) if walk is None else _Except(walk, others, pool)
+                    target = self._after(others, walk)
                     merged[target] = merged.get(target, 0) | mask & shared
                     mask &= ~shared
             if mask:
