@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LimitError, SchemaError
 from ..rules import Rule, State, Symbol, Terminal
-from .normal import ANYTHING, NOTHING, Clause, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
+from .completable import STEPS, Completion
+from .normal import ANYTHING, NOTHING, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
 
 if TYPE_CHECKING:
     from .algebra import Algebra
     from .writer import Writer
 
 __all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
-
-_STEPS = 20_000
-
 
 class Where(NamedTuple):
     """What matters of the members written so far.
@@ -100,7 +98,7 @@ class ObjectPlan:
         return names
 
     # ------------------------------------------------------------ keys
-    def _holds(self, keys: KeySet, name: str) -> bool:
+    def holds(self, keys: KeySet, name: str) -> bool:
         """Whether the key ``name`` is in ``keys``."""
         if isinstance(keys, Name):
             return keys.name == name
@@ -109,7 +107,7 @@ class ObjectPlan:
         return name not in keys.names and not any(self.scalars.contains(expr, name) for expr in keys.patterns)
 
     @staticmethod
-    def _holds_cell(keys: KeySet, patterns: frozenset[int]) -> bool:
+    def holds_cell(keys: KeySet, patterns: frozenset[int]) -> bool:
         """Whether the keys of a cell are in ``keys`` (they all are, or none is)."""
         if isinstance(keys, Name):
             return False
@@ -123,7 +121,7 @@ class ObjectPlan:
         if found is None:
             found = self.named.get(name, ANYTHING)
             for keys, goal in self.record.others:
-                if self._holds(keys, name):
+                if self.holds(keys, name):
                     found = conjunction(found, goal)
             if not self.scalars.name(name):
                 found = NOTHING
@@ -151,7 +149,7 @@ class ObjectPlan:
         return [cell for cell in cells if cell.goal != NOTHING]
 
     def _cell_goal(self, inside: frozenset[int]) -> Goal:
-        return conjunction(*(goal for keys, goal in self.record.others if self._holds_cell(keys, inside)), ANYTHING)
+        return conjunction(*(goal for keys, goal in self.record.others if self.holds_cell(keys, inside)), ANYTHING)
 
     def _events_of(self, key: str | Cell, goal: Goal) -> list[tuple[int, list[Goal]]]:
         """Clauses that a member with this key (and ``goal``) may satisfy: a clause's bit and what the value must satisfy for it.
@@ -172,7 +170,7 @@ class ObjectPlan:
         return found
 
     def _in(self, keys: KeySet, key: str | Cell) -> bool:
-        return self._holds(keys, key) if isinstance(key, str) else self._holds_cell(keys, key.patterns)
+        return self.holds(keys, key) if isinstance(key, str) else self.holds_cell(keys, key.patterns)
 
     # ------------------------------------------------------------ states
     @property
@@ -206,7 +204,7 @@ class ObjectPlan:
             seen |= self.bit.get(name, 0)
         return self._tidy(Where(position, seen, min(where.size + 1, self.cap), where.open & ~met))
 
-    def _available(self, where: Where) -> Iterator[str]:
+    def available(self, where: Where) -> Iterator[str]:
         """The names that may still come, required or not."""
         yield from self.order[where.position :]
         for name in self.loose:
@@ -266,7 +264,7 @@ class ObjectPlan:
         The order in which members are written costs nothing, so one order of the required ones stands for all.
         """
         required = self.record.required
-        missing = [name for name in self._available(where) if name in required]
+        missing = [name for name in self.available(where) if name in required]
         if where.size + len(missing) < self.record.least:
             return self.members(where)
         wanted = set(missing[:1])
@@ -313,15 +311,15 @@ class ObjectPlan:
 
     def completable(self, where: Where) -> bool:
         """Whether the object can be completed from here (its required members' schemas being satisfiable)."""
-        return self.plain or self.meaning.settle(("members", id(self), where), lambda: _Completion(self, where).possible())
+        return self.plain or self.meaning.settle(("members", id(self), where), lambda: Completion(self, where).possible())
 
     def may_have(self, event: Event) -> bool:
         """Whether a ``has`` event may happen in some object of the record, as far as that can be told now."""
         assert event.keys is not None
         never = self.meaning.never
-        if any(self._holds(event.keys, n) and not never(conjunction(self.goal(n), event.goal)) for n in self._mentioned()):
+        if any(self.holds(event.keys, n) and not never(conjunction(self.goal(n), event.goal)) for n in self._mentioned()):
             return True
-        return any(self._holds_cell(event.keys, c.patterns) and not never(conjunction(c.goal, event.goal)) for c in self.cells)
+        return any(self.holds_cell(event.keys, c.patterns) and not never(conjunction(c.goal, event.goal)) for c in self.cells)
 
     def _doubtful(self, goal: Goal, event: Goal) -> bool:
         """Whether a value of ``goal`` may, and may not, satisfy ``event``."""
@@ -349,7 +347,7 @@ class ObjectPlan:
             message = "a minimum above 1 that undeclared keys can fill is not supported: repeated keys are not told apart"
             raise SchemaError(message, pointer, "minProperties")
         for event in (e for clause in self.clauses for e in clause if e.kind == "has" and e.keys is not None):
-            bears_on = [cell.goal for cell in cells if event.keys is not None and self._holds_cell(event.keys, cell.patterns)]
+            bears_on = [cell.goal for cell in cells if event.keys is not None and self.holds_cell(event.keys, cell.patterns)]
             if any(self._doubtful(goal, event.goal) for goal in bears_on):
                 message = "a negation that asks for a certain value of some undeclared member is not supported: a repeated key feigns it"
                 raise SchemaError(message, pointer, "not")
@@ -358,88 +356,10 @@ class ObjectPlan:
 def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Goal]:
     """``goal`` with every choice of events."""
     doubtful = [[ANYTHING, *goals] for _, goals in events if goals != [ANYTHING]]
-    if math.prod(map(len, doubtful)) > _STEPS:
-        raise LimitError("schema_size", _STEPS, "(negated schemas that bear on one member)")
+    if math.prod(map(len, doubtful)) > STEPS:
+        raise LimitError("schema_size", STEPS, "(negated schemas that bear on one member)")
     for choice in product(*doubtful):
         yield conjunction(goal, *choice, ANYTHING)
-
-
-class _Completion:
-    """Search for a way to complete an object: an event for every open clause such that all fit together."""
-
-    def __init__(self, plan: ObjectPlan, where: Where) -> None:
-        self.plan, self.where, self.steps = plan, where, 0
-        record = plan.record
-        self.names = dict.fromkeys(plan._available(where))
-        self.needed = [name for name in self.names if name in record.required]
-        self.open: list[Clause] = [clause for i, clause in enumerate(plan.clauses) if where.open >> i & 1]
-
-    def possible(self) -> bool:
-        record = self.plan.record
-        goals = {name: self.plan.goal(name) for name in self.needed}
-        return self._choose(0, goals, [], frozenset(), record.least, record.most)
-
-    def _choose(self, i: int, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str], least: int, most: int | None) -> bool:
-        """Events for the clauses from ``i`` on; ``goals`` are the members to write, ``extra`` those of unnamed keys."""
-        self.steps += 1
-        if self.steps > _STEPS:
-            raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
-        if most is not None and self.where.size + len(goals) + len(extra) > most:
-            return False
-        if i == len(self.open):
-            return self._enough(goals, extra, absent, least)
-        for event in self.open[i]:
-            if event.kind == "fewer":
-                bound = event.lo - 1 if most is None else min(most, event.lo - 1)
-                if self._choose(i + 1, goals, extra, absent, least, bound):
-                    return True
-            elif event.kind == "more":
-                if self._choose(i + 1, goals, extra, absent, max(least, event.lo + 1), most):
-                    return True
-            elif event.kind == "absent":
-                assert isinstance(event.keys, Name)
-                name = event.keys.name
-                gone = not self.where.seen & self.plan.bit[name] and name not in goals
-                if gone and self._choose(i + 1, goals, extra, absent | {name}, least, most):
-                    return True
-            elif any(self._choose(i + 1, g, e, absent, least, most) for g, e in self._writings(event, goals, extra, absent)):
-                return True
-        return False
-
-    def _writings(
-        self, event: Event, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str]
-    ) -> Iterator[tuple[dict[str, Goal], list[Goal]]]:
-        """Ways to make a ``has`` event happen."""
-        plan, alive = self.plan, self.plan.meaning.alive
-        assert event.keys is not None
-        candidates = [event.keys.name] if isinstance(event.keys, Name) else [n for n in self.names if plan._holds(event.keys, n)]
-        for name in candidates:
-            if name in self.names and name not in absent:
-                goal = conjunction(goals.get(name, plan.goal(name)), event.goal)
-                if alive(goal):
-                    yield {**goals, name: goal}, extra
-        for cell in plan.cells:
-            if plan._holds_cell(event.keys, cell.patterns):
-                goal = conjunction(cell.goal, event.goal)
-                if alive(goal):
-                    if goal in extra:
-                        yield goals, extra
-                    yield goals, [*extra, goal]
-
-    def _enough(self, goals: dict[str, Goal], extra: list[Goal], absent: frozenset[str], least: int) -> bool:
-        """Whether there are keys for ``least`` members."""
-        alive, plan = self.plan.meaning.alive, self.plan
-        missing = least - self.where.size - len(goals) - len(extra)
-        if missing <= 0:
-            return True
-        if any(alive(cell.goal) for cell in plan.cells):
-            return True
-        for name in self.names:
-            if name not in goals and name not in absent and alive(plan.goal(name)):
-                missing -= 1
-                if missing == 0:
-                    return True
-        return False
 
 
 class ObjectRule(Rule):

@@ -1,0 +1,144 @@
+"""Look-ahead in objects: whether what a state leaves open can still be met, all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import LimitError
+from .normal import Clause, Event, Goal, Name, conjunction
+
+if TYPE_CHECKING:
+    from .objects import ObjectPlan, Where
+
+__all__ = ["STEPS", "Completion"]
+
+STEPS = 20_000
+
+
+@dataclass(frozen=True)
+class _Promise:
+    """What the members still to come are bound to.
+
+    Attributes:
+        goals: names that will be written, and what their values will satisfy.
+        extra: what the values of further members without a name of their own will satisfy.
+        absent: names that will not be written.
+        least, most: bounds on the number of members in all.
+    """
+
+    goals: dict[str, Goal]
+    extra: tuple[Goal, ...]
+    absent: frozenset[str]
+    least: int
+    most: int | None
+
+
+class Completion:
+    """Search for a way to complete an object: an event for every open clause such that all fit together.
+
+    The clause with the fewest possible events is decided first (as in Davis, Logemann, Loveland 1962), so that contradictions show early.
+    """
+
+    def __init__(self, plan: ObjectPlan, where: Where) -> None:
+        self.plan, self.where, self.steps = plan, where, 0
+        self.names = dict.fromkeys(plan.available(where))
+        self.needed = [name for name in self.names if name in plan.record.required]
+        self.open: list[Clause] = [clause for i, clause in enumerate(plan.clauses) if where.open >> i & 1]
+
+    def possible(self) -> bool:
+        """Whether there is a way."""
+        record = self.plan.record
+        goals = {name: self.plan.goal(name) for name in self.needed}
+        return self._choose(self.open, _Promise(goals, (), frozenset(), record.least, record.most))
+
+    def _choose(self, clauses: Sequence[Clause], promise: _Promise) -> bool:
+        self.steps += 1
+        if self.steps > STEPS:
+            raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
+        if promise.most is not None and self._size(promise) > promise.most:
+            return False
+        pending: list[tuple[Clause, list[Event]]] = []
+        for clause in clauses:
+            outcomes = [(event, self._outcome(event, promise)) for event in clause]
+            if any(outcome is True for _, outcome in outcomes):
+                continue
+            viable = [event for event, outcome in outcomes if outcome is None]
+            if not viable:
+                return False
+            pending.append((clause, viable))
+        if not pending:
+            return self._enough(promise)
+        pending.sort(key=lambda p: len(p[1]))
+        rest = [clause for clause, _ in pending[1:]]
+        return any(self._choose(rest, after) for event in pending[0][1] for after in self._make(event, promise))
+
+    def _size(self, promise: _Promise) -> int:
+        return self.where.size + len(promise.goals) + len(promise.extra)
+
+    def _outcome(self, event: Event, promise: _Promise) -> bool | None:
+        """Whether the event will happen, cannot happen any more, or (``None``) may."""
+        if event.kind == "fewer":
+            if promise.most is not None and promise.most < event.lo:
+                return True
+            return False if max(self._size(promise), promise.least) >= event.lo else None
+        if event.kind == "more":
+            if promise.least > event.lo:
+                return True
+            return False if promise.most is not None and promise.most <= event.lo else None
+        if not isinstance(event.keys, Name):
+            return None
+        name = event.keys.name
+        if event.kind == "absent":
+            if name in promise.absent:
+                return True
+            return False if name in promise.goals or self.where.seen & self.plan.bit[name] else None
+        if name in promise.absent or name not in self.names:
+            return False
+        if name in promise.goals and event.goal <= promise.goals[name]:
+            return True
+        return None if self.plan.meaning.alive(self._with(name, event.goal, promise)) else False
+
+    def _with(self, name: str, goal: Goal, promise: _Promise) -> Goal:
+        return conjunction(promise.goals.get(name, self.plan.goal(name)), goal)
+
+    def _make(self, event: Event, promise: _Promise) -> Iterator[_Promise]:
+        """Ways to make an event happen."""
+        if event.kind == "fewer":
+            yield replace(promise, most=event.lo - 1 if promise.most is None else min(promise.most, event.lo - 1))
+            return
+        if event.kind == "more":
+            yield replace(promise, least=max(promise.least, event.lo + 1))
+            return
+        plan, alive = self.plan, self.plan.meaning.alive
+        assert event.keys is not None
+        if event.kind == "absent":
+            assert isinstance(event.keys, Name)
+            yield replace(promise, absent=promise.absent | {event.keys.name})
+            return
+        for name in [event.keys.name] if isinstance(event.keys, Name) else [n for n in self.names if plan.holds(event.keys, n)]:
+            if name in self.names and name not in promise.absent:
+                goal = self._with(name, event.goal, promise)
+                if alive(goal):
+                    yield replace(promise, goals={**promise.goals, name: goal})
+        for cell in plan.cells:
+            if plan.holds_cell(event.keys, cell.patterns):
+                goal = conjunction(cell.goal, event.goal)
+                if alive(goal):
+                    if goal in promise.extra:
+                        yield promise
+                    yield replace(promise, extra=(*promise.extra, goal))
+
+    def _enough(self, promise: _Promise) -> bool:
+        """Whether there are keys for the least number of members."""
+        alive, plan = self.plan.meaning.alive, self.plan
+        missing = promise.least - self._size(promise)
+        if missing <= 0 or any(alive(cell.goal) for cell in plan.cells):
+            return True
+        for name in self.names:
+            if name not in promise.goals and name not in promise.absent and alive(plan.goal(name)):
+                missing -= 1
+                if missing == 0:
+                    return True
+        return False
