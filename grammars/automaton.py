@@ -161,18 +161,20 @@ class Automaton:
     def mask(self, state: int) -> NDArray[np.int32]:
         """The token mask of ``state``: read-only int32[words], bit ``t % 32`` of word ``t // 32`` for token ``t``.
 
-        Rows are kept (up to ``limits.cache_bytes``) and shared: do not write to them.
+        Rows are kept (the last used, up to ``limits.cache_bytes``) and shared: do not write to them.
 
         Raises:
             DeadEnd: ``state`` is :attr:`DEAD`.
         """
-        row = self._rows.get(state)
-        if row is None:
+        rows = self._rows
+        try:
+            row = rows[state]
+            rows.move_to_end(state)
+        except KeyError:  # not there, or just dropped by another thread
             with self._lock:
-                row = self._make_mask(state)
-                self._rows[state] = row
-                if len(self._rows) * 4 * self.words > self.limits.cache_bytes:
-                    self._rows.popitem(last=False)
+                row = rows[state] = self._make_mask(state)
+                if len(rows) * 4 * self.words > self.limits.cache_bytes:
+                    rows.popitem(last=False)
         return row
 
     def fill_mask(self, state: int, row: NDArray[np.int32]) -> None:

@@ -53,7 +53,7 @@ class Completer:
         return self._rules[rule]
 
     def _search(self, rule: Rule, key: Hashable, unknown: set[Rule] | None = None) -> tuple[float, Path]:
-        """Dijkstra from a state of ``rule`` to its end: (cost, path). Rules not costed yet are put into ``unknown`` and taken as endless."""
+        """Dijkstra from a state of ``rule`` to its end: (cost, path). Rules without a cost yet go into ``unknown`` and count as endless."""
         heap: list[tuple[float, int, Hashable]] = [(0, 0, key)]
         best: dict[Hashable, float] = {key: 0}
         back: dict[Hashable, tuple[Hashable, Symbol]] = {}

@@ -195,11 +195,8 @@ class Lexer:
     def _mend(self, x: int, exprs: tuple[int, ...]) -> bool:
         """Makes the row of ``x`` out of that of a base, where one of the expressions has one (any string but some, say) and
         the others have few moves; whether it did."""
-        for i, expr in enumerate(exprs):
-            found = difference(self.pool, expr)
-            if found is not None:
-                break
-        else:
+        found, i = next(((d, i) for i, e in enumerate(exprs) if (d := difference(self.pool, e)) is not None), (None, 0))
+        if found is None:
             return False
         lists = [found.moves if n == i else self.pool.transitions(e) for n, e in enumerate(exprs)]
         changed = found.bytes
@@ -282,7 +279,7 @@ class Lexer:
         return found
 
     def base(self, x: int) -> tuple[int, int]:
-        """A state with one lexeme to which most bytes lead from the wide state ``x``, and which keeps to itself, with the kept id on the way.
+        """A state with one lexeme to which most bytes lead from the wide state ``x`` and which keeps to itself; and the kept id on the way.
 
         All but a few tokens then do alike in both: the inside of a string with some contents excluded, a key that is
         one of many or any other. (0, 0) where there is none.

@@ -182,7 +182,10 @@ class StaticRule(Rule):
         self._states: list[State] | None = None
 
     def define(self, body: Part, skip: Skip | None = None) -> StaticRule:
-        """Sets the right-hand side. ``skip`` holds at every state of the rule *after a lexeme or before the first one*."""
+        """Sets the right-hand side. ``skip`` holds at every state of the rule.
+
+        Before its first lexeme it counts only if the rule is the grammar's start: a called rule begins as its caller's state says.
+        """
         self.body, self.skip = _node(body), skip
         return self
 

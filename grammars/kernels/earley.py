@@ -95,12 +95,15 @@ N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE = 0, 1, 2, 3, 4, 5
 
 # Indices of the fields above.
 (
-    P_STATES, P_EDGES, P_RULES, P_TERMINALS, P_PRIORITIES, P_SKIPS, P_SKIP_TERMINALS, P_RETURNS, P_WAITING, P_RETURN_HASH, P_KERNELS, P_ITEMS,
-    P_KERNEL_HASH, P_SLOTS, P_SLOT_ITEMS, P_SKIP_SLOTS, P_FOLLOWS, P_PARSERS, P_POSITIONS, P_PARSER_HASH, P_LISTS, P_GOTO_KEYS, P_GOTO_VALUES,
+    P_STATES, P_EDGES, P_RULES, P_TERMINALS, P_PRIORITIES, P_SKIPS, P_SKIP_TERMINALS, P_RETURNS, P_WAITING, P_RETURN_HASH, P_KERNELS,
+    P_ITEMS,
+    P_KERNEL_HASH, P_SLOTS, P_SLOT_ITEMS, P_SKIP_SLOTS, P_FOLLOWS, P_PARSERS, P_POSITIONS, P_PARSER_HASH, P_LISTS, P_GOTO_KEYS,
+    P_GOTO_VALUES,
     P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_COUNT,
 ) = range(len(PARSER) + 1)  # fmt: skip
 (
-    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_KEEPS, L_INDICES, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED,
+    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_KEEPS, L_INDICES, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS,
+    L_PICKED,
     L_ASKED, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_ROOTS, L_STACK, L_WORK, L_MISS, L_EXITS, L_DROPS,
     L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip
@@ -363,7 +366,8 @@ def _state(pc, xc, kernel, positions, n, complete, begins):
         group = p_terminals[_terminal(pc, p_slots[p_kernels[kernel, 2] + positions[0], 0]), 1]
     for i in range(n):
         p_positions[first + i] = positions[i]
-    p_parsers[j, 0], p_parsers[j, 1], p_parsers[j, 2], p_parsers[j, 3], p_parsers[j, 4], p_parsers[j, 5] = kernel, first, n, complete, group, start
+    p_parsers[j, 0], p_parsers[j, 1], p_parsers[j, 2] = kernel, first, n
+    p_parsers[j, 3], p_parsers[j, 4], p_parsers[j, 5] = complete, group, start
     p_parser_hash[at] = j
     p_count[N_PARSERS], p_count[N_POSITIONS] = j + 1, first + n
     return j
@@ -553,7 +557,7 @@ def _skip_kinds(pc, xc, n):
 
 @njit(int64(_C, _C, int64, int64, int64), cache=True)
 def _follow(pc, xc, kernel, n, skip):
-    """Lists in p.follows the terminals that may follow items of this skip; their number, or a status less 100."""
+    """Lists in ``follows`` the terminals that may follow items of this skip; their number, or a status less 100."""
     p_states = _m(pc, P_STATES, 6)
     p_count = _w(pc, P_COUNT)
     p_edges = _m(pc, P_EDGES, 2)
@@ -704,7 +708,10 @@ def _same_skip(pc, q, r):
 
 @njit(int64(_C, _C, int64), cache=True)
 def _settle(pc, xc, n):
-    """Finished rules among the first ``n`` items of set_a give way to what waits for them; the rest goes to set_b, sorted, without repetition. Its length or a status."""
+    """Finished rules among the first ``n`` items of set_a give way to what waits for them.
+
+    The rest goes to set_b, sorted, without repetition. Returns its length or a status.
+    """
     p_states = _m(pc, P_STATES, 6)
     p_returns = _m(pc, P_RETURNS, 3)
     p_waiting = _m(pc, P_WAITING, 3)
@@ -748,7 +755,10 @@ def _settle(pc, xc, n):
 
 @njit(int64(_C, _C, int64, int64, int64, _I1, int64), cache=True)
 def _grouped(pc, xc, kernel, n, complete, out, m):
-    """Appends to ``out`` (from ``m`` on) the parser states of the ``n`` positions in x.picked, one a group of lexemes; the new length or GROW."""
+    """Appends to ``out`` (from ``m`` on) the parser states of the ``n`` positions in ``picked``, one a group of lexemes.
+
+    Returns the new length or GROW.
+    """
     p_kernels = _m(pc, P_KERNELS, 6)
     p_terminals = _m(pc, P_TERMINALS, 2)
     p_slots = _m(pc, P_SLOTS, 2)
@@ -797,7 +807,7 @@ def _grouped(pc, xc, kernel, n, complete, out, m):
 
 @njit(int64(_C, _C, int64), cache=True)
 def _full(pc, xc, kernel):
-    """Index in p.lists of the parser states of a kernel with all its slots; or a status."""
+    """Index in ``lists`` of the parser states of a kernel with all its slots; or a status."""
     x_count = _w(xc, L_COUNT)
     p_kernels = _m(pc, P_KERNELS, 6)
     p_count = _w(pc, P_COUNT)
@@ -876,7 +886,7 @@ def _distinct(values, start, end):
 
 @njit(int64(_C, _C, int64, int64), cache=True)
 def _goto(pc, xc, j, accept):
-    """Index in p.lists of the parser states after lexemes of ``j`` ended, by the lexer's accept id; or a status.
+    """Index in ``lists`` of the parser states after lexemes of ``j`` ended, by the lexer's accept id; or a status.
 
     In a greedy group only the slots of highest priority count (all that share it).
     """
@@ -1113,8 +1123,8 @@ def _walk(parser, lexer, n_roots, row):
 
     A root with a *base*, a lexer state whose tokens are in the row already, is walked for the difference: where both automata (and
     the parser state, ``alike``) have come to the same, the subtree is as in the base; where only the base is alive its tokens are
-    taken out, and its exits there are marked in ``drops``. What leaves a lexeme on such a walk is only noted (MISS_WORK), since the walk may still
-    clear bits there.
+    taken out, and its exits there are marked in ``drops``. What leaves a lexeme on such a walk is
+    only noted (MISS_WORK), since the walk may still clear bits there.
 
     Returns the number of entries in ``miss``, or -1 where it overflowed (resolve them all and repeat the call). Rule states that
     have to be expanded are in ``asked``.

@@ -5,7 +5,8 @@ keeps its arrays alive and their addresses in ``context`` (int64[2 * fields]: ad
 views of them from that one argument. Kernels never reallocate: they note how many rows of which field they need
 and return; :meth:`Tables.grow` makes room and the call is repeated.
 
-The last field is always ``count``, int64[2 * HALF]: numbers of used rows (each table's own affair) and, from ``HALF`` on, rows wanted of each field.
+The last field is always ``count``, int64[2 * HALF]: numbers of used rows (each table's own affair)
+and, from ``HALF`` on, rows wanted of each field.
 """
 
 from __future__ import annotations
