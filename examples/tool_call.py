@@ -21,7 +21,8 @@ def book_table(
 
 def main() -> None:
     model = guided.load()
-    result = guided.generate(model, "Please book a table for four people on Friday at 19:00.", book_table, temperature=0, max_tokens=60)
+    request = "Book a table: 4 guests, day Friday, hour 19."
+    result = guided.generate(model, request, book_table, temperature=0, max_tokens=60, instruct=False)  # a model this small would copy the schema
     print(f"arguments: {result.value}")
     print(book_table(**result.value))
 
