@@ -57,7 +57,7 @@ class Completion:
         self.steps += 1
         if self.steps > STEPS:
             raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
-        if promise.most is not None and self._size(promise) > promise.most:
+        if promise.most is not None and max(self._size(promise), promise.least) > promise.most:
             return False
         pending: list[tuple[Clause, list[Event]]] = []
         for clause in clauses:

@@ -137,6 +137,11 @@ TABLE: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [None],
         [{}, {"a": 1}],
     ),
+    "counts that contradict each other": (
+        {"oneOf": [{"additionalProperties": False}, {"maxProperties": 0}]},
+        [],
+        [{}, {"a": 1}, None],
+    ),
     "infinite descent": (
         {
             "anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}],
