@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,10 +168,11 @@ class Automaton:
             DeadEnd: ``state`` is :attr:`DEAD`.
         """
         rows = self._rows
-        try:
-            row = rows[state]
-            rows.move_to_end(state)
-        except KeyError:  # not there, or just dropped by another thread
+        row = rows.get(state)
+        if row is not None:
+            with suppress(KeyError):  # another thread may just have dropped it
+                rows.move_to_end(state)
+        else:
             with self._lock:
                 row = rows[state] = self._make_mask(state)
                 if len(rows) * 4 * self.words > self.limits.cache_bytes:
