@@ -180,6 +180,8 @@ class Scalars:
         if found is None:
             if a.only is not None:
                 found = strings.text_set(self.pool, a.only, self.encoder.escapes)
+            elif a.but and a.expr == self.any_text:
+                found = strings.text_except(self.pool, a.but, self.encoder)
             elif a.but:
                 found = self.pool.minus(a.expr, strings.text_set(self.pool, a.but, self.encoder.escapes))
             else:
