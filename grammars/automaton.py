@@ -211,10 +211,14 @@ class Automaton:
             if not threads:
                 return np.empty(0, np.int32), np.empty(0, np.int64)
             tokens, local = self._table.successors(threads)
-            unique, example, inverse = np.unique(local, return_index=True, return_inverse=True)
-            texts = self.vocabulary.tokens
-            states = [self._intern(self._table.configurations[n], state, texts[tokens[i]]) for n, i in zip(unique, example, strict=True)]
-            return tokens, np.array(states, np.int64)[inverse]
+            if not len(tokens):
+                return tokens, np.empty(0, np.int64)
+            example = np.empty(int(local.max()) + 1, np.int64)  # local numbers are small: no sorting
+            example[local] = np.arange(len(local))
+            states = np.zeros(len(example), np.int64)
+            for n in np.flatnonzero(np.bincount(local)).tolist():
+                states[n] = self._intern(self._table.configurations[n], state, self.vocabulary.tokens[tokens[example[n]]])
+            return tokens, states[local]
 
     # ------------------------------------------------------------ what must or can follow
     def forced_bytes(self, state: int) -> bytes:
