@@ -8,7 +8,7 @@ PACKAGES := grammars samplers speculative guided
 # What `make demo` and `make bench` run, to be overridden on the command line.
 SCHEMA ?= examples/person.json
 PROMPT ?= Ada Lovelace was born in London in 1815.
-DEMO ?= --temperature 0 --whitespace indent=2
+DEMO ?= --temperature 0
 DATA ?= $(if $(GUIDED_DATA),$(GUIDED_DATA),../shared/data)
 OUT ?= out
 BENCH ?= --sample 600 --times

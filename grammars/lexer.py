@@ -211,11 +211,11 @@ class Lexer:
             target = self.table_view[base << 8 | byte]
             if target:
                 lists[i] = [*lists[i], (1 << byte, self.exprs(target)[0])]
-        moves = self._refine(lists)
+        mended = self._refine(lists)
         self.table[x] = self.table[base]
         if len(exprs) > 1:
             self.kept[x] = np.where(self.table[base] > 0, self.keeps((i,)), 0)
-        self._write(x, [(changed, 0, 0), *moves])
+        self._write(x, [(changed, 0, 0), *mended])
         return True
 
     def _single(self, expr: int) -> list[tuple[int, int, int]]:
