@@ -17,7 +17,7 @@ the empty string is in the rule's language; edges never carry an empty or nullab
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Union
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .regex.expr import Pool
 
 __all__ = [
-    "Node", "RepeatRule", "Rule", "Skip", "State", "StaticRule", "Symbol", "Terminal",
+    "Capture", "Node", "RepeatRule", "Rule", "Skip", "State", "StaticRule", "Symbol", "Terminal",
     "finish", "lexeme", "literal", "optional", "repeat", "sequence", "union",
 ]  # fmt: skip
 
@@ -62,6 +62,21 @@ class Skip:
 
     terminals: tuple[Terminal, ...]
     once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Where an edge leads when that depends on the lexeme's bytes (a key that must not come again, a value to be remembered).
+
+    Stands in the place of a key in the edges of a :class:`State`, behind a terminal of group 0. The bytes are those of the lexeme
+    alone, without what was skipped in front of it.
+
+    Attributes:
+        function: from the lexeme's bytes to the key of the next state, defined on the terminal's whole language. Captures are equal if their
+            functions are: use a hashable callable (a frozen dataclass with ``__call__``, say), not a new lambda each time.
+    """
+
+    function: Callable[[bytes], Hashable]
 
 
 class Rule:
@@ -101,7 +116,7 @@ class State:
     """What :meth:`Rule.expand` returns.
 
     Attributes:
-        edges: pairs of a symbol and the key of the state reached by it.
+        edges: pairs of a symbol and the key of the state reached by it (or a :class:`Capture`, behind a terminal).
         final: whether the rule may end here.
         skip: what may be skipped in front of the next lexeme after this state, also when that lexeme
             comes out of a rule called from here, or (where the rule ends here) from the rule's caller.
