@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .rules import Rule, Symbol, Terminal
+from .rules import Capture, Rule, Symbol, Terminal
 
 if TYPE_CHECKING:
     from .lexer import Lexer
@@ -73,6 +73,9 @@ class Completer:
                     at = previous
                 return cost, tuple(reversed(path))
             for symbol, to in rule.shortest(at, state):
+                if isinstance(to, Capture):
+                    assert isinstance(symbol, Terminal)
+                    to = to.function(self.lexer.pool.shortest(symbol.expr) or b"")
                 total = cost + self._symbol(rule, symbol, unknown)
                 if total < best.get(to, INF):
                     best[to] = total
@@ -158,18 +161,18 @@ class Completer:
 
     def estimate(self, threads: Threads) -> float:
         """Bytes of :meth:`shortest`, or fewer."""
-        return min((option[0] for j, x, _ in threads for option in self._options(j, x)), default=INF)
+        return min((option[0] for j, x, more in threads for option in self._options(j, x, more)), default=INF)
 
     def shortest(self, threads: Threads) -> bytes:
         """A text that takes every lexeme and rule along a shortest way to the end (``threads`` must not be dead).
 
         Greedy lexing may read the joined lexemes otherwise; callers check.
         """
-        options = (option for j, x, _ in threads for option in self._options(j, x))
+        options = (option for j, x, more in threads for option in self._options(j, x, more))
         _, head, item = min(options, key=lambda option: (option[0], len(option[1])))
         return head + (b"".join(map(self.text, self._leave(*item))) if item else b"")
 
-    def _options(self, j: int, x: int, skipping: bool = True) -> Iterator[tuple[float, bytes, Item | None]]:
+    def _options(self, j: int, x: int, more: Any, skipping: bool = True) -> Iterator[tuple[float, bytes, Item | None]]:
         """(cost, bytes up to the end of the lexeme, the item to go on from or None at the end of the text).
 
         Inside a lexeme that is skipped the bytes go on through the one behind it; a second one in a row is never on a shortest way.
@@ -181,9 +184,10 @@ class Completer:
             head = pool.shortest(expr)
             assert head is not None
             if not skipped:
-                for q, r in parser.items(parser.shift(slot)):
+                text = more + head if isinstance(more, bytes) else head
+                for q, r in parser.items(parser.shift(slot, text)):
                     yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
             elif skipping:
                 for to in parser.after(j, i):
-                    for cost, text, item in self._options(to, parser.start_of(to), skipping=False):
+                    for cost, text, item in self._options(to, parser.start_of(to), b"", skipping=False):
                         yield len(head) + cost, head + text, item

@@ -110,6 +110,7 @@ class Lexer:
         self._byte_index: dict[int, NDArray[np.intp]] = {}
         self._segments: OrderedDict[int, Segment] = OrderedDict()
         self._segment_bytes = 0
+        self._parents: NDArray[np.int32] | None = None
         self._view()
 
     def __len__(self) -> int:
@@ -348,6 +349,22 @@ class Lexer:
             if node >= 0 and ends[node] > node + 1:
                 return start
         return len(data)
+
+    def path(self, node: int) -> bytes:
+        """The bytes from the trie's root to ``node``."""
+        if self._parents is None:
+            depth = self.vocabulary.trie_depth
+            parents = self._parents = np.zeros(len(depth), np.int32)
+            above = np.zeros(1, np.intp)
+            for level in range(1, int(depth.max()) + 1):
+                nodes = np.flatnonzero(depth == level)
+                parents[nodes] = above[np.searchsorted(above, nodes) - 1]
+                above = nodes
+        out = bytearray()
+        while node:
+            out.append(self.vocabulary.trie_byte[node])
+            node = int(self._parents[node])
+        return bytes(reversed(out))
 
     def _find(self, data: bytes) -> int:
         """The trie node of ``data``, or -1."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MaskMaker"]
 
-Root = tuple[int, int, int, int, int]
+Root = tuple[int, int, int, int, int, int]
 
 
 class MaskMaker:
@@ -39,53 +39,65 @@ class MaskMaker:
     def __init__(self, parser: Parser, lexer: Lexer, vocabulary: Vocabulary) -> None:
         self.parser, self.lexer, self.vocabulary = parser, lexer, vocabulary
         self._nodes = len(vocabulary.trie_byte)
+        self._texts: list[object] = []
 
     def mask(self, threads: Threads, row: NDArray[np.uint32]) -> None:
         """Sets the bits of the tokens allowed after ``threads`` in ``row``, uint32[words]."""
         parser, lexer = self.parser, self.lexer
         roots: list[Root] = []
-        todo = [(j, x) for j, x, _ in threads]
+        self._texts = [more for _, _, more in threads]
+        todo = [(j, x, -1 - n) for n, (j, x, _) in enumerate(threads)]
         seen = set(todo)
         while todo:
-            j, x = todo.pop()
+            j, x, since = todo.pop()
             accept = lexer.accept_view[x]
             if accept:
-                for j2 in parser.goto(j, accept):
-                    pair = (j2, parser.start_of(j2))
-                    if pair not in seen:
-                        seen.add(pair)
-                        todo.append(pair)
+                for j2 in self._after(j, accept, since, 0):
+                    start = (j2, parser.start_of(j2), 0)
+                    if start not in seen:
+                        seen.add(start)
+                        todo.append(start)
             if not lexer.wide(x):
-                roots.append((1, self._nodes, j, x, 0))
+                roots.append((1, self._nodes, j, x, 0, since))
             elif lexer.base(x)[0]:
-                self._differ(j, x, row, roots)
+                self._differ(j, x, since, row, roots)
             else:
-                self._split(j, x, row, roots)
+                self._split(j, x, since, row, roots)
         if roots:
             self._walk(roots, row)
 
-    def _split(self, j: int, x: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
+    def _after(self, j: int, accept: int, since: int, node: int) -> tuple[int, ...]:
+        """Parser states after a lexeme that began at ``since`` ended at a node of the trie."""
+        if not self.parser.captures(j):
+            return self.parser.goto(j, accept)
+        path = self.lexer.path(node)
+        if since >= 0:
+            return self.parser.goto_text(j, accept, path[since:])
+        before = self._texts[-1 - since]
+        return self.parser.goto_text(j, accept, before + path if isinstance(before, bytes) else path)
+
+    def _split(self, j: int, x: int, since: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
         """Segments of the wide slots of ``x``; a walk for the others."""
         parser, lexer = self.parser, self.lexer
         wide, narrow = lexer.split(x)
         exprs = lexer.exprs(x)
         if narrow:
             keep = lexer.keeps(narrow) if wide else 0
-            roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow)), 0))
+            roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow)), 0, since))
         for i in wide:
             segment = lexer.segment(exprs[i])
             row |= segment.row
             only = parser.restrict(j, lexer.keeps((i,)) if len(exprs) > 1 else 0)
-            self._leave(only, segment.exits, segment.ends, roots)
+            self._leave(only, since, segment.exits, segment.ends, roots)
 
-    def _leave(self, j: int, exits: NDArray[np.int32], ends: NDArray[np.int32], roots: list[Root]) -> None:
+    def _leave(self, j: int, since: int, exits: NDArray[np.int32], ends: NDArray[np.int32], roots: list[Root]) -> None:
         """Walks below ``exits``, where the one lexeme of ``j`` ends."""
-        if len(exits):
-            for j2 in self.parser.goto(j, self.lexer.accepts((0,))):
-                start = self.parser.start_of(j2)
-                roots.extend((node + 1, end, j2, start, 0) for node, end in zip(exits.tolist(), ends.tolist(), strict=True))
+        accept = self.lexer.accepts((0,))
+        depths = self.vocabulary.trie_depth[exits].tolist()
+        for node, end, depth in zip(exits.tolist(), ends.tolist(), depths, strict=True):
+            roots.extend((node + 1, end, j2, self.parser.start_of(j2), 0, depth) for j2 in self._after(j, accept, since, node))
 
-    def _differ(self, j: int, x: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
+    def _differ(self, j: int, x: int, since: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
         """The segment of the base of ``x``, corrected by a walk where ``x`` does otherwise."""
         parser, lexer = self.parser, self.lexer
         base, keep = lexer.base(x)
@@ -97,10 +109,10 @@ class MaskMaker:
         tables.place("exits", segment.exits)
         tables.place("drops", drops)
         tables.count[ALIKE] = alike
-        self._walk([(1, self._nodes, j, x, base)], own, roots)
+        self._walk([(1, self._nodes, j, x, base, since)], own, roots)
         np.bitwise_or(row, own, out=row)
         live = drops == 0
-        self._leave(alike, segment.exits[live], segment.ends[live], roots)
+        self._leave(alike, since, segment.exits[live], segment.ends[live], roots)
 
     def _walk(self, first: list[Root], row: NDArray[np.uint32], later: list[Root] | None = None) -> None:
         """Walks ``first``. Roots without a base that come up on the way are put into ``later``, if given."""
@@ -128,13 +140,14 @@ class MaskMaker:
         """Makes what the walk missed; the ranges still to be walked."""
         parser, lexer = self.parser, self.lexer
         out: list[Root] = []
-        for kind, start, end, j, x, base in entries:
+        for kind, start, end, j, x, base, since in entries:
             if kind == MISS_GOTO:
-                out.extend((start, end, j2, parser.start_of(j2), 0) for j2 in parser.goto(j, x))
+                depth = int(self.vocabulary.trie_depth[start - 1])
+                out.extend((start, end, j2, parser.start_of(j2), 0, depth) for j2 in self._after(j, x, since, start - 1))
                 continue
             if kind == MISS_RESTRICT:
                 parser.restrict(j, int(lexer.kept[x, self.vocabulary.trie_byte[start]]))
             elif kind == MISS_ROW:
                 lexer.row(x)
-            out.append((start, end, j, x, base))
+            out.append((start, end, j, x, base, since))
         return out

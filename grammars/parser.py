@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 
 from .errors import LimitError
 from .kernels import earley
-from .kernels.earley import ASK, EXPANDED, FINAL, GROW, LAST, N_ASKED, N_KERNELS, N_PARSERS, N_RETURNS, PARSER
+from .kernels.earley import ASK, CAPTURE, EXPANDED, FINAL, GROW, LAST, N_ASKED, N_KERNELS, N_PARSERS, N_RETURNS, PARSER
 from .kernels.memory import Tables
 from .lexer import NO_ITEMS, NOTHING, Lexer
 from .limits import Limits
-from .rules import Rule, Skip, State, Terminal
+from .rules import Capture, Rule, Skip, State, Symbol, Terminal
 
 __all__ = ["Item", "Parser"]
 
 Item = tuple[int, int]
+_TEXTS = 20_000  # remembered gotos that depend on a text
 
 
 class Parser:
@@ -55,6 +56,7 @@ class Parser:
         self._sources: list[State | None] = []
         self._edges = 0
         self._gotos: dict[int, tuple[int, ...]] = {}
+        self._texts: dict[tuple[int, int, bytes], tuple[int, ...]] = {}
         self._continuations: dict[int, list[Item]] = {}
         self.parsers = self.tables.parsers
         first = self.kernel([(self.rule_state(start, start.start), 0)])
@@ -128,6 +130,8 @@ class Parser:
             shifts, calls = [], []
             for symbol, to in found.edges:
                 target = self.rule_state(rule, to)
+                if isinstance(to, Capture):
+                    self._capture(target, symbol)
                 if isinstance(symbol, Terminal):
                     shifts.append((self._terminal(symbol), target))
                 else:
@@ -140,6 +144,13 @@ class Parser:
             skip = -1 if found.skip is None else self._skip(found.skip)
             self.tables.states[q] = bits, skip, first, len(shifts), first + len(shifts), len(calls)
         return found
+
+    def _capture(self, q: int, symbol: Symbol) -> None:
+        """Makes ``q`` the stand-in for a target that the lexeme's bytes decide."""
+        if not isinstance(symbol, Terminal) or symbol.group:
+            raise AssertionError("a capture stands behind a terminal of group 0 only: a rule breaks its contract")
+        self._sources[q] = State([])
+        self.tables.states[q] = EXPANDED | CAPTURE, -1, 0, 0, 0, 0
 
     def _rule(self, rule: Rule) -> int:
         n = self._rule_ids.get(rule)
@@ -214,14 +225,43 @@ class Parser:
             out.append((base + position, self.terminals[int(self.tables.skip_slots[-1 - t, 1]) if skipped else t], skipped))
         return out
 
-    def shift(self, slot: int) -> int:
-        """The kernel after the lexeme of ``slot`` (not one that is skipped)."""
+    def captures(self, j: int) -> bool:
+        """Whether what follows a lexeme of ``j`` may depend on its bytes."""
+        return bool(self.parsers.item(j, 6))
+
+    def _shifted(self, slot: int, text: bytes) -> list[Item]:
+        """Items after the lexeme ``text`` of ``slot``."""
         items = []
         w = int(self.tables.slots[slot, 1])
         while w >= 0:
             q, r, w = self.tables.slot_items[w].tolist()
-            items.append((q, r))
-        return self.kernel(items)
+            rule, key = self._names[q]
+            items.append((self.rule_state(rule, key.function(text)) if isinstance(key, Capture) else q, r))
+        return items
+
+    def shift(self, slot: int, text: bytes) -> int:
+        """The kernel after the lexeme ``text`` of ``slot`` (not one that is skipped)."""
+        return self.kernel(self._shifted(slot, text))
+
+    def goto_text(self, j: int, accept: int, text: bytes) -> tuple[int, ...]:
+        """As :meth:`goto`, where what follows depends on the lexeme's bytes."""
+        key = (j, accept, text)
+        found = self._texts.get(key)
+        if found is None:
+            slots, items = self.slots(j), []
+            after: dict[int, None] = {}
+            for i in self.lexer.accepts.values[accept]:
+                slot, _, skipped = slots[i]
+                if skipped:
+                    after.update(dict.fromkeys(self.after(j, i)))
+                else:
+                    items += self._shifted(slot, text)
+            if items:
+                after.update(dict.fromkeys(self._list(self._run(earley.FULL, self.kernel(items)))))
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            found = self._texts[key] = tuple(after)
+        return found
 
     def restrict(self, j: int, keep: int) -> int:
         """``j`` with only the slots behind the lexer's kept id ``keep`` (0: all of them)."""

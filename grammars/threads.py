@@ -1,9 +1,9 @@
 """What a configuration is, and how one byte moves it.
 
-A *thread* is ``(j, x, fallback)``: parser state, lexer state, and the configuration to return to should the
-lexeme under way come to nothing (greedy lexing only: the longest match that has been seen so far; ``()`` otherwise). A
-configuration is a sorted tuple of threads. A lexeme's end is decided by the byte after it, so a
-deterministic text is one thread all along.
+A *thread* is ``(j, x, more)``: parser state, lexer state, and, under greedy lexing, the configuration to return to
+should the lexeme under way come to nothing (the longest match that has been seen so far), or, where what follows
+depends on the lexeme's bytes, these bytes so far; ``()`` otherwise. A configuration is a sorted tuple of threads. A
+lexeme's end is decided by the byte after it, so a deterministic text is one thread all along.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Stepper:
 
     def __init__(self, parser: Parser, lexer: Lexer) -> None:
         self.parser, self.lexer = parser, lexer
-        self.start: Threads = canonical((j, parser.start_of(j), ()) for j in parser.start)
+        self.start: Threads = canonical((j, parser.start_of(j), b"" if parser.captures(j) else ()) for j in parser.start)
 
     def step(self, threads: Threads, byte: int) -> Threads:
         """The configuration after ``byte``; ``()`` is dead."""
@@ -66,21 +66,26 @@ class Stepper:
         keep = lexer.kept_view[at]
         return (self.parser.restrict(j, keep) if keep else j), nx
 
-    def _ended(self, j: int, accept: int, byte: int, out: list[Thread]) -> None:
+    def after(self, j: int, accept: int, more: Any) -> tuple[int, ...]:
+        """Parser states after the lexeme of a thread ended."""
+        return self.parser.goto_text(j, accept, more) if isinstance(more, bytes) else self.parser.goto(j, accept)
+
+    def _ended(self, j: int, accept: int, more: Any, byte: int, out: list[Thread]) -> None:
         """Threads that take ``byte`` as the first of the next lexeme."""
-        for j2 in self.parser.goto(j, accept):
-            j3, nx = self._move(j2, self.parser.start_of(j2), byte)
+        parser = self.parser
+        for j2 in self.after(j, accept, more):
+            j3, nx = self._move(j2, parser.start_of(j2), byte)
             if nx:
-                out.append((j3, nx, ()))
+                out.append((j3, nx, bytes((byte,)) if parser.captures(j3) else ()))
 
     def _any(self, thread: Thread, byte: int, out: list[Thread]) -> None:
-        j, x, _ = thread
+        j, x, more = thread
         nj, nx = self._move(j, x, byte)
         if nx:
-            out.append((nj, nx, ()))
+            out.append((nj, nx, more + bytes((byte,)) if more != () and self.parser.captures(nj) else ()))
         accept = self.lexer.accept_view[x]
         if accept:
-            self._ended(j, accept, byte, out)
+            self._ended(j, accept, more, byte, out)
 
     def _greedy(self, thread: Thread, byte: int, out: list[Thread]) -> None:
         j, x, fallback = thread
@@ -91,7 +96,7 @@ class Stepper:
             return
         ended: list[Thread] = []
         if accept:
-            self._ended(j, accept, byte, ended)
+            self._ended(j, accept, (), byte, ended)
         elif fallback:
             ended.extend(self.step(fallback, byte))
         if nx:
@@ -102,14 +107,14 @@ class Stepper:
     def accepts(self, threads: Threads) -> bool:
         """Whether the text may end here."""
         parser, lexer = self.parser, self.lexer
-        for j, x, fallback in threads:
+        for j, x, more in threads:
             if parser.complete(j) and x == parser.start_of(j):
                 return True
             accept = lexer.accept_view[x]
             if accept:
-                if any(parser.complete(j2) for j2 in parser.goto(j, accept)):
+                if any(parser.complete(j2) for j2 in self.after(j, accept, more)):
                     return True
-            elif fallback and self.accepts(fallback):
+            elif more and parser.group(j) and self.accepts(more):
                 return True
         return False
 
@@ -121,30 +126,34 @@ class Stepper:
 
     def _next(self, threads: Threads, live: Any) -> None:
         parser, lexer = self.parser, self.lexer
-        for j, x, fallback in threads:
+        for j, x, more in threads:
             lexer.row(x)
             live |= lexer.table[x] > 0
             accept = lexer.accept_view[x]
             if accept:
-                for j2 in parser.goto(j, accept):
+                for j2 in self.after(j, accept, more):
                     start = parser.start_of(j2)
                     lexer.row(start)
                     live |= lexer.table[start] > 0
-            elif fallback:
-                self._next(fallback, live)
+            elif more and parser.group(j):
+                self._next(more, live)
 
     def signature(self, threads: Threads, byte: int) -> tuple[int, ...]:
-        """Bytes with equal signatures lead from ``threads`` to the same configuration (rows must exist: call :meth:`next_bytes` first)."""
+        """Bytes with equal signatures lead from ``threads`` to the same configuration (call :meth:`next_bytes` first: rows must exist)."""
         parser, lexer = self.parser, self.lexer
         out: list[int] = []
-        for j, x, fallback in threads:
+        for j, x, more in threads:
             at = x << 8 | byte
             out += (lexer.table_view[at], lexer.kept_view[at])
+            if isinstance(more, bytes):
+                out.append(byte)
             accept = lexer.accept_view[x]
             if accept:
-                for j2 in parser.goto(j, accept):
+                for j2 in self.after(j, accept, more):
                     at = parser.start_of(j2) << 8 | byte
                     out += (lexer.table_view[at], lexer.kept_view[at])
-            elif fallback:
-                out += self.signature(fallback, byte)
+                    if parser.captures(j2):
+                        out.append(byte)
+            elif more and parser.group(j):
+                out += self.signature(more, byte)
         return tuple(out)

@@ -3,7 +3,8 @@
 All tables are :class:`~grammars.kernels.memory.Tables`; their fields are listed in :data:`PARSER` (one set a grammar)
 and :data:`LEXER` (one set a vocabulary). What they mean is told in :mod:`grammars.parser` and :mod:`grammars.lexer`. A function here either
 finishes, or returns a negative status and has changed nothing that matters: :data:`ASK` (rule states listed in
-``asked`` must be expanded by Python first), :data:`GROW` (a table is too small), :data:`TOO_MANY` (an item set beyond its limit).
+``asked`` must be expanded by Python first), :data:`GROW` (a table is too small), :data:`TOO_MANY` (an item set beyond its limit), :data:`TEXT` (what
+follows depends on the lexeme's bytes).
 
 The trie is in preorder (see :class:`grammars.vocabulary.Vocabulary`): a subtree is the contiguous range ``node .. end[node]``. A
 walk carries a state down each path and jumps over the subtree where it is dead, so its cost is the number of nodes alive or next to
@@ -24,11 +25,11 @@ from .memory import HALF, Field, pointer
 I32, I64, F64 = np.int32, np.int64, np.float64
 
 #: Statuses.
-ASK, GROW, TOO_MANY = -1, -2, -3
+ASK, GROW, TOO_MANY, TEXT = -1, -2, -3, -4
 #: Kinds of entries in a walk's ``miss``.
 MISS_ROW, MISS_GOTO, MISS_RESTRICT, MISS_WORK = 0, 1, 2, 3
 #: Bits of a rule state and of a kernel.
-EXPANDED, FINAL, LAST = 1, 2, 4
+EXPANDED, FINAL, LAST, CAPTURE = 1, 2, 4, 8
 CLOSED, COMPLETE = 1, 2
 
 PARSER: list[Field] = [
@@ -49,7 +50,7 @@ PARSER: list[Field] = [
     ("slot_items", 3, I32, 128, 0),  # rule state, return, next or -1
     ("skip_slots", 4, I32, 16, 0),  # skip, terminal, first follow, follows or -1 for all
     ("follows", 0, I32, 16, 0),  # terminals
-    ("parsers", 6, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state where a lexeme begins
+    ("parsers", 7, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state where a lexeme begins, captures
     ("positions", 0, I32, 256, 0),  # of slots, within the kernel
     ("parser_hash", 0, I32, 256, -1),
     ("lists", 0, I32, 256, 0),  # a count, then parser states
@@ -84,10 +85,10 @@ LEXER: list[Field] = [
     ("trie_end", 0, I32, 0, 0),
     ("trie_first", 0, I32, 0, 0),
     ("trie_tokens", 0, I32, 0, 0),
-    ("roots", 5, I32, 64, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte, base or 0
+    ("roots", 6, I32, 64, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte, base or 0, since
     ("stack", 3, I32, 64, 0),  # scratch, one more than the depth of the trie
-    ("work", 4, I32, 4096, 0),  # scratch
-    ("miss", 6, I32, 4096, 0),  # of a walk: kind, then a root (MISS_GOTO: the accept id in place of the lexer state)
+    ("work", 6, I32, 4096, 0),  # scratch
+    ("miss", 7, I32, 4096, 0),  # of a walk: kind, then a root (MISS_GOTO: the accept id in place of the lexer state)
     ("exits", 0, I32, 0, 0),  # of the base of a walk: nodes where its lexeme may end, ascending
     ("drops", 0, I32, 0, 0),  # nonzero for those that are none of the root's
 ]
@@ -304,6 +305,18 @@ def _terminal(pc, slot):
     return slot if slot >= 0 else p_skip_slots[-1 - slot, 1]
 
 
+@njit(boolean(_C, int64), cache=True)
+def _captures(pc, slot):
+    """Whether what follows a slot depends on the lexeme's bytes."""
+    p_slots, p_slot_items, p_states = _m(pc, P_SLOTS, 2), _m(pc, P_SLOT_ITEMS, 3), _m(pc, P_STATES, 6)
+    w = p_slots[slot, 1]
+    while w >= 0:
+        if p_states[p_slot_items[w, 0], 0] & CAPTURE:
+            return True
+        w = p_slot_items[w, 2]
+    return False
+
+
 @njit(int64(_C, _C, int64, _I1, int64), cache=True)
 def _start(pc, xc, kernel, positions, n):
     """The lexer state at the start of a lexeme out of a kernel's slots at ``positions``; or GROW."""
@@ -321,7 +334,7 @@ def _start(pc, xc, kernel, positions, n):
 def _state(pc, xc, kernel, positions, n, complete, begins):
     """The parser state of a kernel's slots at ``positions``, made where it is new; or GROW. ``begins``: a lexeme begins here."""
     p_parser_hash = _v(pc, P_PARSER_HASH)
-    p_parsers = _m(pc, P_PARSERS, 6)
+    p_parsers = _m(pc, P_PARSERS, 7)
     p_positions = _v(pc, P_POSITIONS)
     p_count = _w(pc, P_COUNT)
     p_slots = _m(pc, P_SLOTS, 2)
@@ -367,7 +380,10 @@ def _state(pc, xc, kernel, positions, n, complete, begins):
     for i in range(n):
         p_positions[first + i] = positions[i]
     p_parsers[j, 0], p_parsers[j, 1], p_parsers[j, 2] = kernel, first, n
-    p_parsers[j, 3], p_parsers[j, 4], p_parsers[j, 5] = complete, group, start
+    p_parsers[j, 3], p_parsers[j, 4], p_parsers[j, 5], p_parsers[j, 6] = complete, group, start, 0
+    for i in range(n):
+        if _captures(pc, p_kernels[kernel, 2] + positions[i]):
+            p_parsers[j, 6] = 1
     p_parser_hash[at] = j
     p_count[N_PARSERS], p_count[N_POSITIONS] = j + 1, first + n
     return j
@@ -892,7 +908,7 @@ def _goto(pc, xc, j, accept):
     """
     p_goto_keys = _w(pc, P_GOTO_KEYS)
     p_goto_values = _v(pc, P_GOTO_VALUES)
-    p_parsers = _m(pc, P_PARSERS, 6)
+    p_parsers = _m(pc, P_PARSERS, 7)
     p_kernels = _m(pc, P_KERNELS, 6)
     p_priorities = _f(pc, P_PRIORITIES)
     p_slots = _m(pc, P_SLOTS, 2)
@@ -913,6 +929,10 @@ def _goto(pc, xc, j, accept):
     kernel, first = p_parsers[j, 0], p_parsers[j, 1]
     base = p_kernels[kernel, 2]
     ends, size = x_accepts[accept, 0], x_accepts[accept, 1]
+    if p_parsers[j, 6]:
+        for i in range(ends, ends + size):
+            if _captures(pc, base + p_positions[first + x_indices[i]]):
+                return TEXT
     best = -np.inf
     if p_parsers[j, 4]:
         for i in range(ends, ends + size):
@@ -986,7 +1006,7 @@ def _restrict(pc, xc, j, keep):
     p_restrict_keys = _w(pc, P_RESTRICT_KEYS)
     p_restrict_values = _v(pc, P_RESTRICT_VALUES)
     p_count = _w(pc, P_COUNT)
-    p_parsers = _m(pc, P_PARSERS, 6)
+    p_parsers = _m(pc, P_PARSERS, 7)
     p_positions = _v(pc, P_POSITIONS)
     x_keeps = _m(xc, L_KEEPS, 2)
     x_picked = _v(xc, L_PICKED)
@@ -1055,7 +1075,7 @@ def _rehash_parser(parser, field):
     p_returns = _m(parser, P_RETURNS, 3)
     p_kernels = _m(parser, P_KERNELS, 6)
     p_items = _m(parser, P_ITEMS, 2)
-    p_parsers = _m(parser, P_PARSERS, 6)
+    p_parsers = _m(parser, P_PARSERS, 7)
     p_positions = _v(parser, P_POSITIONS)
     if field == P_RETURN_HASH:
         table, count = p_return_hash, p_count[N_RETURNS]
@@ -1092,12 +1112,14 @@ def _refill(pc, field, old_keys, old_values):
 
 
 # ---------------------------------------------------------------- the walk
-@njit(int64(_I2, int64, int64, int64, int64, int64, int64, int64), cache=True)
-def _note(rows, n, a, b, c, d, e, f):
-    """Writes row ``n``; the next one's number."""
-    rows[n, 0], rows[n, 1], rows[n, 2], rows[n, 3] = a, b, c, d
-    if rows.shape[1] > 5:
-        rows[n, 4], rows[n, 5] = e, f
+@njit(int64(_I2, int64, int64, int64, int64, int64, int64, int64, int64), cache=True)
+def _note(rows, n, kind, a, b, c, d, e, f):
+    """Writes a root as row ``n``, behind ``kind`` where there is a column for it; the next row's number."""
+    at = 0
+    if kind >= 0:
+        rows[n, 0] = kind
+        at = 1
+    rows[n, at], rows[n, at + 1], rows[n, at + 2], rows[n, at + 3], rows[n, at + 4], rows[n, at + 5] = a, b, c, d, e, f
     return n + 1
 
 
@@ -1121,6 +1143,8 @@ def _drop(lexer, start, stop):
 def _walk(parser, lexer, n_roots, row):
     """Marks in ``row`` (uint32[words]) the tokens that the parser threads of ``roots`` may take (any-match lexing).
 
+    ``since`` of a root is the depth in the trie where its lexeme began, or ``-1 - n`` if that was in the text before (the caller's n-th).
+
     A root with a *base*, a lexer state whose tokens are in the row already, is walked for the difference: where both automata (and
     the parser state, ``alike``) have come to the same, the subtree is as in the base; where only the base is alive its tokens are
     taken out, and its exits there are marked in ``drops``. What leaves a lexeme on such a walk is
@@ -1133,9 +1157,9 @@ def _walk(parser, lexer, n_roots, row):
     """
     byte, depth, end = _b(lexer, L_TRIE_BYTE), _v(lexer, L_TRIE_DEPTH), _v(lexer, L_TRIE_END)
     first, tokens = _v(lexer, L_TRIE_FIRST), _v(lexer, L_TRIE_TOKENS)
-    roots, stack, work, miss = _m(lexer, L_ROOTS, 5), _m(lexer, L_STACK, 3), _m(lexer, L_WORK, 4), _m(lexer, L_MISS, 6)
+    roots, stack, work, miss = _m(lexer, L_ROOTS, 6), _m(lexer, L_STACK, 3), _m(lexer, L_WORK, 6), _m(lexer, L_MISS, 7)
     p_lists = _v(parser, P_LISTS)
-    p_parsers = _m(parser, P_PARSERS, 6)
+    p_parsers = _m(parser, P_PARSERS, 7)
     table, kept, accept = _m(lexer, L_TABLE, 256), _m(lexer, L_KEPT, 256), _v(lexer, L_ACCEPT)
     alike = _w(lexer, L_COUNT)[ALIKE]
     n = n_work = r = 0
@@ -1146,15 +1170,15 @@ def _walk(parser, lexer, n_roots, row):
         base = 0
         if n_work > 0:
             n_work -= 1
-            i, stop, j, s = work[n_work, 0], work[n_work, 1], work[n_work, 2], work[n_work, 3]
+            i, stop, j, s, since = work[n_work, 0], work[n_work, 1], work[n_work, 2], work[n_work, 3], work[n_work, 5]
         else:
-            i, stop, j, s, base = roots[r, 0], roots[r, 1], roots[r, 2], roots[r, 3], roots[r, 4]
+            i, stop, j, s, base, since = roots[r, 0], roots[r, 1], roots[r, 2], roots[r, 3], roots[r, 4], roots[r, 5]
             r += 1
         if i >= stop:
             continue
         differ = base != 0
         if table[s, 0] < 0:
-            n = _note(miss, n, MISS_ROW, i, stop, j, s, base)
+            n = _note(miss, n, MISS_ROW, i, stop, j, s, base, since)
             continue
         top = depth[i] - 1
         stack[top, 0], stack[top, 1], stack[top, 2] = j, s, base
@@ -1181,7 +1205,7 @@ def _walk(parser, lexer, n_roots, row):
             if k != 0:
                 nj = _restrict(parser, lexer, j, k)
                 if nj < 0:
-                    n = _note(miss, n, MISS_RESTRICT, i, end[i], j, s, stack[d, 2])
+                    n = _note(miss, n, MISS_RESTRICT, i, end[i], j, s, stack[d, 2], since)
                     i = end[i]
                     continue
                 j = nj
@@ -1202,18 +1226,18 @@ def _walk(parser, lexer, n_roots, row):
             if a != 0:
                 at = _goto(parser, lexer, j, a)
                 if at < 0:
-                    n = _note(miss, n, MISS_GOTO, i + 1, after, j, a, 0)
+                    n = _note(miss, n, MISS_GOTO, i + 1, after, j, a, 0, since)
                 else:
                     for g in range(p_lists[at]):
                         j2 = p_lists[at + 1 + g]
                         if n_work < work.shape[0] and not differ:
-                            n_work = _note(work, n_work, i + 1, after, j2, p_parsers[j2, 5], 0, 0)
+                            n_work = _note(work, n_work, -1, i + 1, after, j2, p_parsers[j2, 5], 0, d + 1)
                         else:
-                            n = _note(miss, n, MISS_WORK, i + 1, after, j2, p_parsers[j2, 5], 0)
+                            n = _note(miss, n, MISS_WORK, i + 1, after, j2, p_parsers[j2, 5], 0, d + 1)
                             if n > limit:
                                 return -1
             if table[ns, 0] < 0:
-                n = _note(miss, n, MISS_ROW, i + 1, after, j, ns, nb)
+                n = _note(miss, n, MISS_ROW, i + 1, after, j, ns, nb, since)
                 i = after
                 continue
             stack[d + 1, 0], stack[d + 1, 1], stack[d + 1, 2] = j, ns, nb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from grammars.limits import Limits
 from grammars.regex.charset import CharSet
 from grammars.regex.expr import Pool
 from grammars.rules import (
+    Capture,
     Node,
     RepeatRule,
     Rule,
@@ -37,7 +39,7 @@ from grammars.vocabulary import Vocabulary
 EOS, BOS = 262, 263
 TOKENS = [bytes([b]) for b in range(256)] + [b"ab", b"abc", b"aa", b'":', b'",', b'{"', b"<eos>", b"<s>"]
 MORE = [b'a":', b'a":1', b'ab":', b'abc" :3', b'abc":0', b'"a":', b'bc":', b'x":0', b'x":1', b'"xy":0,', b"n\xc3"]
-MORE += [b'\xa9":5', b'1,"', b'0,"ab', b'":0,"', b'":3,']
+MORE += [b'\xa9":5', b'1,"', b'0,"ab', b'":0,"', b'":3,', b'","', b'a","', b'a","a', b'", "b","', b'c","ab"', b"a,b", b"b,a,", b"c>", b"a,a"]
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +233,58 @@ def keyed(pool: Pool) -> Rule:
     return StaticRule("object").define(repeat(sequence(pair, literal(pool, ","))))
 
 
-@pytest.mark.parametrize("build", [arithmetic, json_like, statements, keyed])
+@dataclass(frozen=True)
+class Remember:
+    """The words used so far, and the one just written."""
+
+    used: frozenset[bytes]
+
+    def __call__(self, text: bytes) -> frozenset[bytes]:
+        return self.used | {text}
+
+
+class Distinct(Rule):
+    """A list of words, each once; between one and five of them."""
+
+    name = "distinct"
+    start = (frozenset(), True)
+
+    def __init__(self, pool: Pool, words: int) -> None:
+        self.pool, self.words, self.comma = pool, words, Terminal(pool.literal(b","))
+        self.skip = Skip((Terminal(pool.repeat(pool.literal(b" "), 1, 2)),))
+
+    def expand(self, key) -> State:
+        used, wanted = key if isinstance(key, tuple) else (key, False)
+        if not wanted:
+            return State([(self.comma, (used, True))] if len(used) < 5 else [], final=True, skip=self.skip)
+        left = self.pool.minus(self.words, self.pool.choice(used))
+        return State([(Terminal(left), Capture(Remember(used)))], skip=self.skip)
+
+
+def distinct_words(pool: Pool) -> Rule:
+    return Distinct(pool, pool.cat(pool.literal(b'"'), pool.star(pool.byteset(sum(1 << b for b in range(32, 127) if b != 34))), pool.literal(b'"')))
+
+
+def distinct_letters(pool: Pool) -> Rule:
+    rule = StaticRule("document")
+    return rule.define(sequence(literal(pool, "<"), Distinct(pool, pool.repeat(pool.byteset(0b111 << 97), 1, 3)), literal(pool, ">"), optional(rule)))
+
+
+@pytest.mark.parametrize(
+    ("build", "text", "fits"),
+    [
+        (distinct_words, '"a","b"', True), (distinct_words, '"a","a"', False), (distinct_words, '"a", "ab" ,"abc"', True),
+        (distinct_words, '"","a",""', False), (distinct_words, '"1","2","3","4","5"', True), (distinct_words, '"1","2","3","4","5","6"', False),
+        (distinct_letters, "<a,b,ab>", True), (distinct_letters, "<a,b,a>", False), (distinct_letters, "<a,b,ab><a>", True),
+        (distinct_letters, "<aa,aaa,a>", True), (distinct_letters, "<aa,aa>", False),
+    ],
+)  # fmt: skip
+def test_captures(vocabulary: Vocabulary, build, text: str, fits: bool) -> None:
+    automaton = Built(build).compile(vocabulary)
+    assert automaton.accepts(automaton.advance_bytes(automaton.start, text.encode())) is fits
+
+
+@pytest.mark.parametrize("build", [arithmetic, json_like, statements, keyed, distinct_words, distinct_letters])
 @pytest.mark.parametrize("seed", range(3))
 def test_masks_successors_and_completions_by_brute_force(build, seed: int) -> None:
     vocabulary = Vocabulary(TOKENS + MORE, [EOS], [BOS])
