@@ -79,6 +79,8 @@ class Automaton:
             self._stepper = Stepper(parser, lexer)
             self._masks = MaskMaker(parser, lexer, self.vocabulary)
             self._table = ByteTable(self._stepper, self.vocabulary)
+            self._forgetful = ByteTable(Stepper(parser, lexer, remember=False), self.vocabulary)
+            self._costs: dict[Threads, int] = {}
             self._completer = Completer(parser, lexer)
             self._completions: dict[int, tuple[int, ...]] = {}
             self._ids: dict[Threads, int] = {}
@@ -220,6 +222,44 @@ class Automaton:
                 states[n] = self._intern(self._table.configurations[n], state, self.vocabulary.tokens[tokens[example[n]]])
             return tokens, states[local]
 
+    def completion_costs(self, state: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Every allowed text token, and the tokens (without end of sequence) of a shortest completion behind it: int32[k], int64[k].
+
+        As :meth:`successors` and :meth:`distance` together, but cheap also where the language remembers what was
+        written (``uniqueItems``): the costs there are those behind a shortest lexeme, and two tokens more.
+        """
+        with self._lock:
+            self._renew()
+            table = self._forgetful
+            if len(table) > self.limits.arena:
+                table = self._forgetful = ByteTable(table.stepper, self.vocabulary)
+            threads = self._configuration(state)
+            if not threads:
+                return np.empty(0, np.int32), np.empty(0, np.int64)
+            forgotten = table.stepper.forget(threads)
+            tokens, local = table.successors(forgotten)
+            costs = np.zeros(int(local.max(initial=0)) + 1, np.int64)
+            for n in np.flatnonzero(np.bincount(local)).tolist():
+                costs[n] = self._cost(table.configurations[n])
+            costs = costs[local]
+            return (tokens, costs) if forgotten == threads and not self._parser.remembers else self._corrected(state, tokens, costs)
+
+    def _corrected(self, state: int, tokens: NDArray[np.int32], costs: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Costs of the tokens that are allowed indeed; those that span several lexemes may differ where the first one matters."""
+        known = np.full(32 * self.words, -1, np.int64)
+        known[tokens] = costs
+        allowed = np.flatnonzero(np.unpackbits(self.mask(state).view(np.uint8), bitorder="little"))
+        allowed = allowed[~np.isin(allowed, self._eos)]
+        for token in allowed[known[allowed] < 0].tolist():
+            known[token] = self.distance(self.advance(state, token))
+        return allowed.astype(np.int32), known[allowed]
+
+    def _cost(self, threads: Threads) -> int:
+        cost = self._costs.get(threads)
+        if cost is None:
+            cost = self._costs[threads] = len(self.vocabulary.fewest_tokens(self._shortest_bytes(threads, self._forgetful.stepper)))
+        return cost + 2 * self._parser.remembers
+
     # ------------------------------------------------------------ what must or can follow
     def forced_bytes(self, state: int) -> bytes:
         """The bytes that every continuation of ``state`` begins with (up to where the text could end)."""
@@ -270,15 +310,15 @@ class Automaton:
             if state == self.DEAD:
                 raise DeadEnd("no text can be completed from here: it has left the language")
             with self._lock:
-                data = self._shortest_bytes(self._configuration(state))
+                data = self._shortest_bytes(self._configuration(state), self._stepper)
             found = self._completions[state] = tuple(self.vocabulary.fewest_tokens(data))
         return list(found)
 
-    def _shortest_bytes(self, threads: Threads) -> bytes:
-        if not threads or self._stepper.accepts(threads):
+    def _shortest_bytes(self, threads: Threads, stepper: Stepper) -> bytes:
+        if not threads or stepper.accepts(threads):
             return b""
         data = self._completer.shortest(threads)
-        if self._stepper.accepts(self._stepper.run(threads, data)):
+        if stepper.accepts(stepper.run(threads, data)):
             return data
         return self._search_bytes(threads)
 

@@ -72,7 +72,7 @@ class Completer:
                     path.append((symbol, at))
                     at = previous
                 return cost, tuple(reversed(path))
-            for symbol, to in rule.shortest(at, state):
+            for symbol, to in rule.shortest(at, state) or state.edges:
                 if isinstance(to, Capture):
                     assert isinstance(symbol, Terminal)
                     to = to.function(self.lexer.pool.shortest(symbol.expr) or b"")
@@ -184,7 +184,7 @@ class Completer:
             head = pool.shortest(expr)
             assert head is not None
             if not skipped:
-                text = more + head if isinstance(more, bytes) else head
+                text = more + head if isinstance(more, bytes) else None if more is None else head
                 for q, r in parser.items(parser.shift(slot, text)):
                     yield len(head) + self.state(q)[0] + self.way_out(r), head, (q, r)
             elif skipping:

@@ -55,8 +55,9 @@ class Parser:
         self._name_ids: dict[tuple[Rule, Hashable], int] = {}
         self._sources: list[State | None] = []
         self._edges = 0
+        self.remembers = False  # whether some edge depends on a lexeme's bytes
         self._gotos: dict[int, tuple[int, ...]] = {}
-        self._texts: dict[tuple[int, int, bytes], tuple[int, ...]] = {}
+        self._texts: dict[tuple[int, int, bytes | None], tuple[int, ...]] = {}
         self._continuations: dict[int, list[Item]] = {}
         self.parsers = self.tables.parsers
         first = self.kernel([(self.rule_state(start, start.start), 0)])
@@ -149,6 +150,7 @@ class Parser:
         """Makes ``q`` the stand-in for a target that the lexeme's bytes decide."""
         if not isinstance(symbol, Terminal) or symbol.group:
             raise AssertionError("a capture stands behind a terminal of group 0 only: a rule breaks its contract")
+        self.remembers = True
         self._sources[q] = State([])
         self.tables.states[q] = EXPANDED | CAPTURE, -1, 0, 0, 0, 0
 
@@ -229,9 +231,11 @@ class Parser:
         """Whether what follows a lexeme of ``j`` may depend on its bytes."""
         return bool(self.parsers.item(j, 6))
 
-    def _shifted(self, slot: int, text: bytes) -> list[Item]:
-        """Items after the lexeme ``text`` of ``slot``."""
+    def _shifted(self, slot: int, text: bytes | None) -> list[Item]:
+        """Items after the lexeme ``text`` of ``slot`` (``None``: a shortest one)."""
         items = []
+        if text is None:
+            text = self.lexer.pool.shortest(self.terminals[int(self.tables.slots[slot, 0])].expr) or b""
         w = int(self.tables.slots[slot, 1])
         while w >= 0:
             q, r, w = self.tables.slot_items[w].tolist()
@@ -239,12 +243,12 @@ class Parser:
             items.append((self.rule_state(rule, key.function(text)) if isinstance(key, Capture) else q, r))
         return items
 
-    def shift(self, slot: int, text: bytes) -> int:
-        """The kernel after the lexeme ``text`` of ``slot`` (not one that is skipped)."""
+    def shift(self, slot: int, text: bytes | None) -> int:
+        """The kernel after the lexeme ``text`` (``None``: a shortest one) of ``slot`` (not one that is skipped)."""
         return self.kernel(self._shifted(slot, text))
 
-    def goto_text(self, j: int, accept: int, text: bytes) -> tuple[int, ...]:
-        """As :meth:`goto`, where what follows depends on the lexeme's bytes."""
+    def goto_text(self, j: int, accept: int, text: bytes | None) -> tuple[int, ...]:
+        """As :meth:`goto`, where what follows depends on the lexeme's bytes (``None``: taken to be a shortest lexeme)."""
         key = (j, accept, text)
         found = self._texts.get(key)
         if found is None:

@@ -72,8 +72,8 @@ class Capture:
     alone, without what was skipped in front of it.
 
     Attributes:
-        function: from the lexeme's bytes to the key of the next state, defined on the terminal's whole language. Captures are equal if their
-            functions are: use a hashable callable (a frozen dataclass with ``__call__``, say), not a new lambda each time.
+        function: from the lexeme's bytes to the key of the next state, defined on the terminal's whole language. Captures are
+            equal if their functions are: use a hashable callable (a frozen dataclass with ``__call__``), not a new lambda each time.
     """
 
     function: Callable[[bytes], Hashable]
@@ -103,7 +103,7 @@ class Rule:
         """Edges of ``state`` among which a shortest way to the rule's end begins.
 
         Rules whose states branch without bound (any order of n keys) narrow it so that the search for a
-        shortest completion stays small.
+        shortest completion stays small. None at all stands for all of them.
         """
         return state.edges
 

@@ -29,11 +29,24 @@ def canonical(threads: Iterable[Thread]) -> Threads:
 
 
 class Stepper:
-    """Moves configurations of one parser by bytes."""
+    """Moves configurations of one parser by bytes.
 
-    def __init__(self, parser: Parser, lexer: Lexer) -> None:
-        self.parser, self.lexer = parser, lexer
-        self.start: Threads = canonical((j, parser.start_of(j), b"" if parser.captures(j) else ()) for j in parser.start)
+    Args:
+        remember: whether the bytes of lexemes are kept where something depends on them. Without, a lexeme that ends is taken to have been
+            the shortest one (``None`` stands in a thread in place of bytes): fewer configurations, for questions that hardly depend on it.
+    """
+
+    def __init__(self, parser: Parser, lexer: Lexer, remember: bool = True) -> None:
+        self.parser, self.lexer, self.remember = parser, lexer, remember
+        self.start: Threads = canonical((j, parser.start_of(j), self._begin(j, b"")) for j in parser.start)
+
+    def forget(self, threads: Threads) -> Threads:
+        """The same configuration without the bytes of lexemes."""
+        return canonical((j, x, None if isinstance(more, bytes) else more) for j, x, more in threads)
+
+    def _begin(self, j: int, text: bytes) -> Any:
+        """The third part of a thread whose lexeme begins with ``text``."""
+        return () if not self.parser.captures(j) else text if self.remember else None
 
     def step(self, threads: Threads, byte: int) -> Threads:
         """The configuration after ``byte``; ``()`` is dead."""
@@ -68,7 +81,7 @@ class Stepper:
 
     def after(self, j: int, accept: int, more: Any) -> tuple[int, ...]:
         """Parser states after the lexeme of a thread ended."""
-        return self.parser.goto_text(j, accept, more) if isinstance(more, bytes) else self.parser.goto(j, accept)
+        return self.parser.goto(j, accept) if more == () else self.parser.goto_text(j, accept, more)
 
     def _ended(self, j: int, accept: int, more: Any, byte: int, out: list[Thread]) -> None:
         """Threads that take ``byte`` as the first of the next lexeme."""
@@ -76,13 +89,14 @@ class Stepper:
         for j2 in self.after(j, accept, more):
             j3, nx = self._move(j2, parser.start_of(j2), byte)
             if nx:
-                out.append((j3, nx, bytes((byte,)) if parser.captures(j3) else ()))
+                out.append((j3, nx, self._begin(j3, bytes((byte,)))))
 
     def _any(self, thread: Thread, byte: int, out: list[Thread]) -> None:
         j, x, more = thread
         nj, nx = self._move(j, x, byte)
         if nx:
-            out.append((nj, nx, more + bytes((byte,)) if more != () and self.parser.captures(nj) else ()))
+            kept = () if more == () or not self.parser.captures(nj) else more
+            out.append((nj, nx, kept + bytes((byte,)) if isinstance(kept, bytes) else kept))
         accept = self.lexer.accept_view[x]
         if accept:
             self._ended(j, accept, more, byte, out)
@@ -152,7 +166,7 @@ class Stepper:
                 for j2 in self.after(j, accept, more):
                     at = parser.start_of(j2) << 8 | byte
                     out += (lexer.table_view[at], lexer.kept_view[at])
-                    if parser.captures(j2):
+                    if self.remember and parser.captures(j2):
                         out.append(byte)
             elif more and parser.group(j):
                 out += self.signature(more, byte)

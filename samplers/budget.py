@@ -68,11 +68,8 @@ class Budget:
 
     def _successors(self, state: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens that may follow (no EOS) and what each needs afterwards."""
-        tokens, states = self.automaton.successors(state)
-        distinct = np.flatnonzero(np.bincount(states))  # states are small numbers: no need to sort tens of thousands of them
-        needs = np.zeros(states.max(initial=0) + 1, dtype=np.int64)
-        needs[distinct] = [self.need(int(s)) for s in distinct]
-        return tokens, needs[states]
+        tokens, costs = self.automaton.completion_costs(state)
+        return tokens, costs + 1
 
     def binds(self, state: int, left: int) -> bool:
         """Whether some token that the language allows at ``state`` is too long for ``left`` tokens."""

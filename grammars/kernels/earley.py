@@ -3,8 +3,8 @@
 All tables are :class:`~grammars.kernels.memory.Tables`; their fields are listed in :data:`PARSER` (one set a grammar)
 and :data:`LEXER` (one set a vocabulary). What they mean is told in :mod:`grammars.parser` and :mod:`grammars.lexer`. A function here either
 finishes, or returns a negative status and has changed nothing that matters: :data:`ASK` (rule states listed in
-``asked`` must be expanded by Python first), :data:`GROW` (a table is too small), :data:`TOO_MANY` (an item set beyond its limit), :data:`TEXT` (what
-follows depends on the lexeme's bytes).
+``asked`` must be expanded by Python first), :data:`GROW` (a table is too small), :data:`TOO_MANY` (an item set beyond its limit),
+:data:`TEXT` (what follows depends on the lexeme's bytes).
 
 The trie is in preorder (see :class:`grammars.vocabulary.Vocabulary`): a subtree is the contiguous range ``node .. end[node]``. A
 walk carries a state down each path and jumps over the subtree where it is dead, so its cost is the number of nodes alive or next to
@@ -50,7 +50,7 @@ PARSER: list[Field] = [
     ("slot_items", 3, I32, 128, 0),  # rule state, return, next or -1
     ("skip_slots", 4, I32, 16, 0),  # skip, terminal, first follow, follows or -1 for all
     ("follows", 0, I32, 16, 0),  # terminals
-    ("parsers", 7, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state where a lexeme begins, captures
+    ("parsers", 7, I32, 128, 0),  # parser state: kernel, first position, positions, complete, group, lexer state where it begins, captures
     ("positions", 0, I32, 256, 0),  # of slots, within the kernel
     ("parser_hash", 0, I32, 256, -1),
     ("lists", 0, I32, 256, 0),  # a count, then parser states

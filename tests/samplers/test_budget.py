@@ -67,9 +67,9 @@ def test_a_plan_is_carried_where_the_shortest_completion_does_not_fit() -> None:
         def fill_mask(self, state: int, row: np.ndarray) -> None:
             row[0] = sum(1 << t for t in self.edges[state])
 
-        def successors(self, state: int) -> tuple[np.ndarray, np.ndarray]:
-            pairs = [(t, s) for t, s in self.edges[state].items() if t != 6]
-            return np.array([t for t, _ in pairs], np.int32), np.array([s for _, s in pairs], np.int64)
+        def completion_costs(self, state: int) -> tuple[np.ndarray, np.ndarray]:
+            pairs = [(t, len(self.shortest[s])) for t, s in self.edges[state].items() if t != 6]
+            return np.array([t for t, _ in pairs], np.int32), np.array([n for _, n in pairs], np.int64)
 
         def shortest_completion(self, state: int) -> list[int]:
             return self.shortest[state]
