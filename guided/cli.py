@@ -405,6 +405,16 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as J
     Console().print(shown)
 
 
+def _register() -> None:
+    """The commands of other modules."""
+    from .fuzz_cli import fuzz
+
+    _command("fuzz")(fuzz)
+
+
+_register()
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from . import __version__
