@@ -158,6 +158,22 @@ class NumberSet:
         """Whether there is no member; exact."""
         return not self.contains(0) and self._half(False).empty and self._half(True).empty
 
+    def members(self, most: int) -> list[Fraction] | None:
+        """The members, at most ``most`` of them in ascending order; ``None`` if there are infinitely many."""
+        if self.is_empty():
+            return []
+        if self.lower is not None and self.lower == self.upper:
+            return [self.lower]
+        if self.step is None or self.lower is None or self.upper is None:
+            return None
+        found: list[Fraction] = []
+        at, last = math.ceil(self.lower / self.step), math.floor(self.upper / self.step)
+        while at <= last and len(found) < most:
+            if self.contains(at * self.step):
+                found.append(at * self.step)
+            at += 1
+        return found
+
     def to_expr(self, pool: Pool, *, exponents: bool = True) -> int:
         """The JSON spellings of the members, as an expression of ``pool``; ``exponents=False`` leaves out those with an exponent."""
         if self.is_empty():

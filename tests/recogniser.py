@@ -2,7 +2,8 @@
 
 An Earley recogniser over bytes. At each position every lexeme that the items ask for is run to its
 end by derivatives. Greedy groups take the longest match of all their lexemes that are allowed at the
-position (ties: the highest priority); any-match lexemes may end wherever their language allows.
+position (ties: the highest priority); any-match lexemes may end wherever their language allows. Where an edge leads to a
+capture, it is asked with the lexeme's bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
-from grammars.rules import Rule, Skip, State, Terminal
+from grammars.rules import Capture, Rule, Skip, State, Terminal
 
 if TYPE_CHECKING:
     from grammars.regex.expr import Pool
@@ -81,7 +82,9 @@ class Recogniser:
             groups.setdefault(terminal.group, []).append(terminal)
         for group, terminals in groups.items():
             for terminal, end in self._matches(group, terminals, data, k):
-                sets[end].update(dict.fromkeys(targets[terminal]))
+                for rule, to, origin, fresh in targets[terminal]:
+                    key = to.function(data[k:end]) if isinstance(to, Capture) else to
+                    sets[end].setdefault((rule, key, origin, fresh))
 
     def _matches(self, group: int, terminals: list[Terminal], data: bytes, k: int) -> Iterable[tuple[Terminal, int]]:
         ends = {terminal: self._run(terminal.expr, data, k) for terminal in terminals}

@@ -9,19 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LimitError
 from ..limits import Limits
 from .normal import NOTHING, ArrayRecord, Goal, Normal, ObjectRecord, conjunction, opposites
-from .scalars import Scalars, all_numbers, both_numbers, either_numbers, other_numbers
+from .scalars import Part, Scalars, all_numbers, both_numbers, either_numbers, other_numbers
 
 if TYPE_CHECKING:
     from .arrays import ArrayPlan
     from .objects import ObjectPlan
+    from .values import Value
+    from .writer import Writer
 
 __all__ = ["Algebra", "Unsettled"]
 
+_T = TypeVar("_T")
 _DEEP = 20  # open questions from which on nested ones are answered in advance
 
 
@@ -49,15 +52,19 @@ class Algebra:
         self._open: dict[Hashable, int] = {}
         self._lowest = math.inf
         self._warming = False
-        self._object_plans: dict[ObjectRecord, ObjectPlan] = {}
+        self._object_plans: dict[tuple[ObjectRecord, bool], ObjectPlan] = {}
         self._array_plans: dict[ArrayRecord, ArrayPlan] = {}
+        self._counted: dict[Goal, tuple[int, frozenset[Value] | None]] = {}
+        self._counting: set[Goal] = set()
+        self._probe: Writer | None = None
+        self._put_away: list[object] = []
 
     def normal(self, goal: Goal) -> Normal:
         """The normal form of a goal."""
         raise NotImplementedError
 
-    def constants(self, goal: Goal) -> list[Goal] | None:
-        """The values of ``goal`` as goals of one value each, if these are finitely many scalars."""
+    def only(self, value: Value) -> Goal:
+        """The goal of one value."""
         raise NotImplementedError
 
     def pointer(self, goal: Goal, keywords: Sequence[str]) -> str:
@@ -180,16 +187,16 @@ class Algebra:
         """Whether two sets may have a value in common."""
         return self.perhaps(self.both(a, b))
 
-    # ------------------------------------------------------------ eager refusal
+    # ------------------------------------------------------------ in advance
     def explore(self, goal: Goal, risky: set[int]) -> None:
-        """Makes every record that ``goal`` reaches and that may have to be refused, so that it is refused now.
+        """Makes every record that ``goal`` reaches through negations, so that limits are met now and not while a text is written.
 
         Args:
             goal: of the whole schema.
-            risky: numbers of the schemas that may lead to a refusal (as their negations all may).
+            risky: numbers of the schemas that lead to negations.
 
         Raises:
-            SchemaError: a record needs something that is not supported.
+            LimitError: a normal form is too big.
         """
         seen, todo = {goal}, [goal]
         while todo:
@@ -200,17 +207,64 @@ class Algebra:
             found: list[Goal] = []
             for array in normal.arrays:
                 if self.alive_record(array):
-                    self.array_plan(array).refuse_if_infinite(self.pointer(at, ["uniqueItems"]))
                     found += self.array_plan(array).goals()
             for record in normal.objects:
                 if self.alive_record(record):
-                    self.object_plan(record).refuse_if_fooled(self.pointer(at, ["minProperties", "not", "oneOf", "if"]))
                     found += self.object_plan(record).goals()
             for new in found:
                 if new not in seen:
                     seen.add(new)
                     if any(literal & 1 or literal >> 1 in risky for literal in new):
                         todo.append(new)
+
+    # ------------------------------------------------------------ counting
+    def few(self, goal: Goal, most: int) -> frozenset[Value] | None:
+        """The values of ``goal``, or ``None`` if there are more than ``most``."""
+        normal = self.normal(goal)
+        scalars = self.scalars.few(Part(normal.null, normal.booleans, normal.numbers, normal.texts), most)
+        if scalars is None or not (any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))):
+            return scalars
+        known = self._counted.get(goal)
+        if known is not None and (known[1] is not None or known[0] >= most):
+            return known[1] if known[1] is None or len(known[1]) <= most else None
+        if goal in self._counting:  # its values can hold each other
+            return None
+        self._counting.add(goal)
+        try:
+            found, settled = self.settled(lambda: self._count(goal, most))
+        finally:
+            self._counting.remove(goal)
+        if settled:
+            self._counted[goal] = most, found
+        return found
+
+    def _count(self, goal: Goal, most: int) -> frozenset[Value] | None:
+        """Counts by rules, which are put away if answers they rest on may yet change."""
+        from .layout import Layout, Whitespace
+        from .writer import Writer
+
+        if self._probe is not None and not self._open:
+            return self._probe.inline.few(goal, most)
+        plans = self._object_plans, self._array_plans
+        probe = Writer(self, Layout(self.pool, Whitespace("compact")), strict=True)
+        if not self._open:
+            self._probe = probe
+        else:
+            self._object_plans, self._array_plans = {}, {}
+            self._put_away += [probe, self._object_plans, self._array_plans]
+        try:
+            return probe.inline.few(goal, most)
+        finally:
+            self._object_plans, self._array_plans = plans
+
+    def settled(self, answer: Callable[[], _T]) -> tuple[_T, bool]:
+        """An answer, and whether it stands for good: none of the open questions bears on it."""
+        outer, self._lowest = self._lowest, math.inf
+        try:
+            result = answer()
+            return result, self._lowest == math.inf
+        finally:
+            self._lowest = min(outer, self._lowest)
 
     # ------------------------------------------------------------ emptiness
     def alive(self, goal: Goal) -> bool:
@@ -285,13 +339,13 @@ class Algebra:
             return True
         return any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects))
 
-    def object_plan(self, record: ObjectRecord) -> ObjectPlan:
-        """What is worked out about a record once."""
+    def object_plan(self, record: ObjectRecord, strict: bool = False) -> ObjectPlan:
+        """What is worked out about a record once; ``strict``: where no key is repeated."""
         from .objects import ObjectPlan
 
-        plan = self._object_plans.get(record)
+        plan = self._object_plans.get((record, strict))
         if plan is None:
-            plan = self._object_plans[record] = ObjectPlan(self, record)
+            plan = self._object_plans[record, strict] = ObjectPlan(self, record, strict)
         return plan
 
     def array_plan(self, record: ArrayRecord) -> ArrayPlan:

@@ -1,25 +1,32 @@
 """Arrays: which element may come next, and what must still come.
 
 As for objects (:mod:`.objects`), but positions stand in for keys. A state is the number of elements (as far as it
-matters), how many of them satisfy each counted schema (``contains``) and which clauses are still open.
+matters), how many of them satisfy each counted schema (``contains``), which clauses are still open, and the values
+that a later element must not have (``uniqueItems``), or that one must have (its negation). Elements whose values matter
+are written inline (:mod:`.inline`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import LimitError, SchemaError
+from ..errors import LimitError
 from ..rules import Rule, State, Symbol
+from .inline import Done, Move, Place
 from .normal import ANYTHING, NOTHING, ArrayRecord, Event, Goal, conjunction, opposites
+from .values import Value
 
 if TYPE_CHECKING:
     from .algebra import Algebra
     from .writer import Writer
 
-__all__ = ["ArrayPlan", "ArrayRule", "Spot"]
+__all__ = ["ArrayPlan", "ArrayRule", "Element", "Spot"]
+
+Used = frozenset[Value]
+_NONE: Used = frozenset()
 
 
 class Spot(NamedTuple):
@@ -29,13 +36,39 @@ class Spot(NamedTuple):
         size: their number, as far as it matters.
         counts: how often each counted schema was met.
         open: bit set of the clauses that nothing satisfies yet.
-        used: bit set of the values used, where elements are compared; -1 once two were equal that had to be.
+        used: where elements are unique, the values used. Where two must be equal: nothing, then the value that
+            must come again, ``None`` when it has come.
     """
 
     size: int
     counts: tuple[int, ...]
     open: int
-    used: int
+    used: Used | None
+
+
+class Element(NamedTuple):
+    """One way to go on: what the next element must satisfy, and where that leads.
+
+    ``banned``: the values it must not have, where its value is remembered; else ``None``.
+    """
+
+    goal: Goal
+    after: Spot
+    banned: Used | None
+
+
+class Family(NamedTuple):
+    """The goals of elements that have few values; values in the same goals form a class, and any is as good as another.
+
+    Attributes:
+        classes: the values.
+        of: the class of each value.
+        goals: the classes of each goal; goals with many values are missing.
+    """
+
+    classes: list[Used]
+    of: dict[Value, int]
+    goals: dict[Goal, tuple[int, ...]]
 
 
 class ArrayPlan:
@@ -56,59 +89,45 @@ class ArrayPlan:
                 bounds.append(event.hi or 0)
         self.cap = max(bounds)
         self.plain = not self.clauses and not record.counters and not record.unique and not record.repeats
-        self._elements: dict[Spot, list[tuple[Goal, Spot]]] = {}
+        self._elements: dict[Spot, list[Element]] = {}
+        self._families: dict[int, Family] = {}
+        self._seconds: dict[Spot, list[Goal]] = {}
+        few = [event.lo + 1 for clause in self.clauses for event in clause]
+        self.room = max([record.least, *few]) + len(self.clauses) + sum(lo for _, lo, _ in record.counters)
 
     @property
     def start(self) -> Spot:
-        return self._tidy(0, tuple(0 for _ in self.record.counters), (1 << len(self.clauses)) - 1, 0)
+        return self._tidy(0, tuple(0 for _ in self.record.counters), (1 << len(self.clauses)) - 1, _NONE)
 
-    @cached_property
-    def values(self) -> list[Goal] | None:
-        """The values that elements may have, where they are compared; ``None`` where these are not finitely many scalars."""
-        found: dict[Goal, None] = {}
-        last = len(self.record.prefix) if self.record.most is None else min(self.record.most - 1, len(self.record.prefix))
-        for index in range(last + 1):
-            some = self.meaning.constants(self.record.goal(index))
-            if some is None:
-                return None
-            found.update(dict.fromkeys(some))
-        return list(found)
-
-    def _compared(self, goal: Goal, used: int) -> Iterator[tuple[Goal, int]]:
-        """``goal`` narrowed to each value that may come, and the values used then."""
-        if not (self.record.unique or self.record.repeats) or self.values is None:
-            yield goal, used
-            return
-        for i, value in enumerate(self.values):
-            bit = 1 << i
-            narrow = conjunction(goal, value)
-            if narrow == NOTHING or (self.record.unique and used & bit) or not self.meaning.alive(narrow):
-                continue
-            yield narrow, -1 if self.record.repeats and used & bit else used | bit
-
-    def refuse_if_infinite(self, pointer: str) -> None:
-        """Elements are compared only where they have finitely many values.
-
-        Raises:
-            SchemaError: naming the keyword.
-        """
-        if (self.record.unique or self.record.repeats) and self.values is None:
-            message = "'uniqueItems' is supported only where elements have finitely many scalar values: others are not remembered"
-            raise SchemaError(message, pointer, "uniqueItems")
-
-    def _tidy(self, index: int, counts: tuple[int, ...], still: int, used: int) -> Spot:
+    def _tidy(self, index: int, counts: tuple[int, ...], still: int, used: Used | None) -> Spot:
         for i, clause in enumerate(self.clauses):
             if still >> i & 1 and any(e.kind == "more" and index > e.lo for e in clause):
                 still &= ~(1 << i)
         return Spot(min(index, self.cap), counts, still, used)
 
-    def elements(self, spot: Spot) -> list[tuple[Goal, Spot]]:
-        """Every way to go on with one more element: what it must satisfy, and where that leads."""
+    def elements(self, spot: Spot) -> list[Element]:
+        """Every way to go on with one more element. (Whether one has a value that is not banned is not said.)"""
         found = self._elements.get(spot)
         if found is None:
-            found = [step for step in self._steps(spot) if self.meaning.alive(step[0]) and self.completable(step[1])]
+            steps = ((goal, after) for goal, after in self._steps(spot) if self.meaning.alive(goal))
+            if self.record.unique:
+                found = list(self._unlike(spot, steps))
+            elif self.record.repeats:
+                found = list(self._alike(spot, steps))
+            else:
+                found = [Element(goal, after, None) for goal, after in steps if self.completable(after)]
             self._elements[spot] = found
         return found
+
+    def remembered(self, element: Element, value: Value) -> Spot:
+        """Where an element whose value matters leads."""
+        after = element.after
+        if after.used is None or self._last(after):
+            return after
+        return after._replace(used=after.used | {value})
+
+    def _last(self, spot: Spot) -> bool:
+        return self.record.most is not None and spot.size >= self.record.most
 
     def _steps(self, spot: Spot) -> Iterator[tuple[Goal, Spot]]:
         record = self.record
@@ -136,12 +155,159 @@ class ArrayPlan:
                 if counter >= 0:
                     counts[counter] += 1
                 still &= ~closed
-            for narrow, used in self._compared(value, spot.used):
-                step = narrow, self._tidy(spot.size + 1, tuple(counts), still, used)
-                if narrow != NOTHING and step not in seen:
-                    seen.add(step)
-                    yield step
+            step = value, self._tidy(spot.size + 1, tuple(counts), still, spot.used)
+            if value != NOTHING and step not in seen:
+                seen.add(step)
+                yield step
 
+    # ------------------------------------------------------------ no two elements equal
+    def _unlike(self, spot: Spot, steps: Iterator[tuple[Goal, Spot]]) -> Iterator[Element]:
+        for goal, after in steps:
+            if not self.completable(after):
+                continue
+            assert spot.used is not None
+            banned = spot.used | self._fatal(after)
+            if self._last(after):
+                yield Element(goal, after._replace(used=_NONE), banned or None)
+            else:
+                yield Element(goal, after, banned)
+
+    def _fatal(self, after: Spot) -> Used:
+        """The values that others need to come after: with one of them used up the array could not be completed."""
+        if self.final(after):
+            return _NONE
+        assert after.used is not None
+        found: set[Value] = set()
+        for values in self.family(len(after.used) + 1).classes:
+            left = values - after.used
+            if left and not self.completable(after._replace(used=after.used | {next(iter(left))})):
+                found |= left
+        return frozenset(found)
+
+    def family(self, used: int) -> Family:
+        """The goals that so many used values, and those that must still come, may exhaust."""
+        if self.room + used < 2:
+            return Family([], {}, {})
+        most = 8
+        while most < self.room + used:
+            most *= 2
+        family = self._families.get(most)
+        if family is None:
+            few, settled = self.meaning.settled(lambda: self._few(most))
+            signatures: dict[Value, list[Goal]] = {}
+            for goal, values in few.items():
+                for value in values:
+                    signatures.setdefault(value, []).append(goal)
+            classes: dict[tuple[Goal, ...], set[Value]] = {}
+            for value, goals in signatures.items():
+                classes.setdefault(tuple(goals), set()).add(value)
+            number = {goals: i for i, goals in enumerate(classes)}
+            family = Family(
+                [frozenset(values) for values in classes.values()],
+                {value: number[tuple(goals)] for value, goals in signatures.items()},
+                {goal: tuple(i for goals, i in number.items() if goal in goals) for goal in few},
+            )
+            if settled:
+                self._families[most] = family
+        return family
+
+    def _few(self, most: int) -> dict[Goal, Used]:
+        found = {goal: self.meaning.few(goal, most) for goal in dict.fromkeys(self.goals()) if goal != NOTHING}
+        return {goal: values for goal, values in found.items() if values is not None}
+
+    def _can_differ(self, spot: Spot) -> bool:
+        """Whether elements can follow until the array may end; those with many values can always be told apart from the others."""
+        assert spot.used is not None
+        family = self.family(len(spot.used))
+        counts = [0] * len(family.classes)
+        for value in spot.used:
+            if value in family.of:
+                counts[family.of[value]] += 1
+        first = spot._replace(used=_NONE)
+        return self.meaning.settle(("differ", id(self), first, *counts), lambda: self._differ(first, family, tuple(counts)))
+
+    def _differ(self, first: Spot, family: Family, counts: tuple[int, ...]) -> bool:
+        seen, todo = {(first, counts)}, [(first, counts)]
+        while todo:
+            at, counts = todo.pop()
+            if self.final(at):
+                return True
+            for goal, after in self._steps(at):
+                if not self.meaning.alive(goal):
+                    continue
+                options = [counts]
+                if goal in family.goals:
+                    free = [i for i in family.goals[goal] if counts[i] < len(family.classes[i])]
+                    options = [(*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in free]
+                for state in ((after, option) for option in options):
+                    if state not in seen:
+                        seen.add(state)
+                        todo.append(state)
+            if len(seen) > self.meaning.limits.schema_size:
+                raise LimitError("schema_size", self.meaning.limits.schema_size, "(states of an array)")
+        return False
+
+    # ------------------------------------------------------------ some two elements equal
+    def _alike(self, spot: Spot, steps: Iterator[tuple[Goal, Spot]]) -> Iterator[Element]:
+        """An element is one of the two, or none of them."""
+        for goal, after in steps:
+            if self.completable(after):
+                yield Element(goal, after, None)
+            if spot.used is None:
+                continue
+            if not spot.used:
+                for second in self.seconds(after):
+                    if self.meaning.alive(conjunction(goal, second)):
+                        yield Element(conjunction(goal, second), after, _NONE)
+                continue
+            again = conjunction(goal, *map(self.meaning.only, spot.used))
+            done = after._replace(used=None)
+            if self.meaning.alive(again) and self.completable(done):
+                yield Element(again, done, None)
+
+    def seconds(self, spot: Spot) -> list[Goal]:
+        """What the second of two equal elements may have to satisfy, the first being written."""
+        found = self._seconds.get(spot)
+        if found is None:
+            later, settled = self.meaning.settled(lambda: self._later(spot))
+            if not settled:
+                return later
+            found = self._seconds[spot] = later
+        return found
+
+    def _later(self, spot: Spot) -> list[Goal]:
+        goals: dict[Goal, None] = {}
+        for at in self._reachable(spot):
+            for goal, after in self._steps(at):
+                if goal not in goals and self.completable(after._replace(used=None)):
+                    goals[goal] = None
+        return list(goals)
+
+    def _reachable(self, spot: Spot) -> Iterator[Spot]:
+        seen, todo = {spot}, [spot]
+        while todo:
+            at = todo.pop()
+            yield at
+            for goal, after in self._steps(at):
+                if after not in seen and self.meaning.alive(goal):
+                    seen.add(after)
+                    todo.append(after)
+            if len(seen) > self.meaning.limits.schema_size:
+                raise LimitError("schema_size", self.meaning.limits.schema_size, "(states of an array)")
+
+    def _can_repeat(self, spot: Spot) -> bool:
+        assert spot.used is not None
+        only = conjunction(*map(self.meaning.only, spot.used), ANYTHING)
+        for at in self._reachable(spot):
+            for goal, after in self._steps(at):
+                wanted = [only] if spot.used else self.seconds(after)
+                if spot.used and not self.completable(after._replace(used=None)):
+                    continue
+                if any(self.meaning.alive(conjunction(goal, second)) for second in wanted):
+                    return True
+        return False
+
+    # ------------------------------------------------------------ all of it
     def goals(self) -> Iterator[Goal]:
         """What elements may have to satisfy, in any state."""
         record = self.record
@@ -153,7 +319,7 @@ class ArrayPlan:
 
     def final(self, spot: Spot) -> bool:
         """Whether the array may end here."""
-        if self.record.repeats and spot.used != -1 and self.values is not None:
+        if self.record.repeats and spot.used is not None:
             return False
         if spot.size < self.record.least or any(n < lo for n, (_, lo, _) in zip(spot.counts, self.record.counters, strict=True)):
             return False
@@ -179,25 +345,33 @@ class ArrayPlan:
 
     def completable(self, spot: Spot) -> bool:
         """Whether the array can be completed from here."""
-        return self.plain or self.meaning.settle(("elements", id(self), spot), lambda: self._reaches_end(spot))
-
-    def _reaches_end(self, spot: Spot) -> bool:
-        seen, todo = {spot}, [spot]
-        while todo:
-            at = todo.pop()
-            if self.final(at):
-                return True
-            for goal, after in self._steps(at):
-                if after not in seen and self.meaning.alive(goal):
-                    seen.add(after)
-                    todo.append(after)
-            if len(seen) > self.meaning.limits.schema_size:
-                raise LimitError("schema_size", self.meaning.limits.schema_size, "(states of an array)")
-        return False
+        if self.plain or self.final(spot):
+            return True
+        if self.record.unique:
+            return self._can_differ(spot)
+        if self.record.repeats and spot.used is not None:
+            return self.meaning.settle(("repeat", id(self), spot), lambda: self._can_repeat(spot))
+        return self.meaning.settle(("elements", id(self), spot), lambda: any(map(self.final, self._reachable(spot))))
 
 
 def _met_at_end(event: Event, spot: Spot) -> bool:
     return event.kind == "fewer" and spot.size < event.lo
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Where a lexeme of an element leads whose value is remembered."""
+
+    rule: ArrayRule
+    element: Element
+    place: Place
+    move: Move
+
+    def __call__(self, lexeme: bytes) -> Hashable:
+        after = self.rule.writer.inline.after(self.place, self.move, lexeme)
+        if isinstance(after, Done):
+            return "after", self.rule.plan.remembered(self.element, after.value)
+        return "inside", self.element, after
 
 
 class ArrayRule(Rule):
@@ -206,6 +380,7 @@ class ArrayRule(Rule):
     def __init__(self, writer: Writer, plan: ArrayPlan, depth: int) -> None:
         self.writer, self.plan, self.depth = writer, plan, depth
         self.name = "array"
+        self._known: dict[Spot, list[tuple[Symbol, Hashable]]] = {}
 
     @property
     def start(self) -> Hashable:
@@ -219,25 +394,44 @@ class ArrayRule(Rule):
             return State([], final=True)
         assert isinstance(key, tuple)
         kind, spot = key[0], key[1]
+        if kind == "inside":
+            return State(self._inside(key[1], key[2]), skip=layout.skip)
         if kind == "element":
-            return State(list(self._values(spot)), skip=layout.skip)
+            return State(self._values(spot), skip=layout.skip)
         edges: list[tuple[Symbol, Hashable]] = []
         first = kind == "first"
         before = layout.before_element(self.depth, first)
         if before is None:
             edges += self._values(spot)
-        elif self.plan.elements(spot):
+        elif self._values(spot):
             edges.append((before, ("element", spot)))
         if self.plan.final(spot):
             edges.append((layout.closing("]", self.depth, first), "end"))
         return State(edges, skip=layout.skip)
 
     def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
+        if isinstance(key, tuple) and key[0] == "inside":
+            return self._inside(key[1], key[2], nearest=True) or state.edges
         if isinstance(key, tuple) and key[0] != "element" and self.plan.final(key[1]):
             return state.edges[-1:]  # the closing bracket
         return state.edges
 
-    def _values(self, spot: Spot) -> Iterator[tuple[Symbol, Hashable]]:
-        for goal, after in self.plan.elements(spot):
-            for symbol in self.writer.symbols(goal, self.depth + 1):
-                yield symbol, ("after", after)
+    def _values(self, spot: Spot) -> list[tuple[Symbol, Hashable]]:
+        found = self._known.get(spot)
+        if found is None:
+            found = []
+            for element in self.plan.elements(spot):
+                if element.banned is None:
+                    found += [(symbol, ("after", element.after)) for symbol in self.writer.symbols(element.goal, self.depth + 1)]
+                else:
+                    found += self._inside(element, self.writer.inline.start(element.goal, self.depth + 1))
+            self._known[spot] = found
+        return found
+
+    def _inside(self, element: Element, place: Place, nearest: bool = False) -> list[tuple[Symbol, Hashable]]:
+        """The next lexemes of an element whose value is remembered."""
+
+        def reader(place: Place, move: Move) -> Callable[[bytes], Hashable]:
+            return _Reader(self, element, place, move)
+
+        return list(self.writer.inline.edges(place, element.banned or _NONE, reader, nearest))

@@ -10,7 +10,7 @@ from ..errors import LimitError
 from .normal import Clause, Event, Goal, Name, conjunction
 
 if TYPE_CHECKING:
-    from .objects import ObjectPlan, Where
+    from .objects import Cell, ObjectPlan, Where
 
 __all__ = ["STEPS", "Completion"]
 
@@ -23,13 +23,13 @@ class _Promise:
 
     Attributes:
         goals: names that will be written, and what their values will satisfy.
-        extra: what the values of further members without a name of their own will satisfy.
+        extra: further members without a name of their own: the cell of the key, and what the value will satisfy.
         absent: names that will not be written.
         least, most: bounds on the number of members in all.
     """
 
     goals: dict[str, Goal]
-    extra: tuple[Goal, ...]
+    extra: tuple[tuple[int, Goal], ...]
     absent: frozenset[str]
     least: int
     most: int | None
@@ -124,21 +124,31 @@ class Completion:
                     yield replace(promise, goals={**promise.goals, name: goal})
         for cell in plan.cells:
             if plan.holds_cell(event.keys, cell.patterns):
-                goal = conjunction(cell.goal, event.goal)
-                if alive(goal):
-                    if goal in promise.extra:
-                        yield promise
-                    yield replace(promise, extra=(*promise.extra, goal))
+                yield from self._make_extra(cell, event.goal, promise)
+
+    def _make_extra(self, cell: Cell, wanted: Goal, promise: _Promise) -> Iterator[_Promise]:
+        """A member of the cell with a value of ``wanted``: one that is promised already, or one more if a key is left."""
+        alive = self.plan.meaning.alive
+        mine = [i for i, (number, _) in enumerate(promise.extra) if number == cell.number]
+        for i in mine:
+            goal = conjunction(promise.extra[i][1], wanted)
+            if goal == promise.extra[i][1]:
+                yield promise
+            elif alive(goal):
+                yield replace(promise, extra=(*promise.extra[:i], (cell.number, goal), *promise.extra[i + 1 :]))
+        goal = conjunction(cell.goal, wanted)
+        if alive(goal) and self.plan.unused(self.where, cell, len(mine) + 1) > len(mine):
+            yield replace(promise, extra=(*promise.extra, (cell.number, goal)))
 
     def _enough(self, promise: _Promise) -> bool:
         """Whether there are keys for the least number of members."""
         alive, plan = self.plan.meaning.alive, self.plan
         missing = promise.least - self._size(promise)
-        if missing <= 0 or any(alive(cell.goal) for cell in plan.cells):
-            return True
         for name in self.names:
-            if name not in promise.goals and name not in promise.absent and alive(plan.goal(name)):
+            if missing > 0 and name not in promise.goals and name not in promise.absent and alive(plan.goal(name)):
                 missing -= 1
-                if missing == 0:
-                    return True
-        return False
+        for cell in plan.cells:
+            if missing > 0 and alive(cell.goal):
+                mine = sum(number == cell.number for number, _ in promise.extra)
+                missing -= plan.unused(self.where, cell, mine + missing) - mine
+        return missing <= 0

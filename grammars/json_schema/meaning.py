@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ from .scalars import (
     points,
 )
 from .unevaluated import Outcome, unevaluated
+from .values import MODERATE, Digits, Value
 
 __all__ = ["Meaning"]
 
@@ -80,10 +81,11 @@ class Meaning(Algebra):
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
         self._unions: dict[int, tuple[Goal, ...]] = {}
+        self._unordered: set[int] = set()
         self.outcomes: dict[int, list[Outcome]] = {}
         self._makers: dict[str, Callable[[Node, dict[str, Any]], Normal]] = {
             "enum": lambda node, schema: self._values(schema["enum"], node.at("enum")),
-            "const": lambda node, schema: self._values([schema["const"]], node.at("const")),
+            "const": lambda node, schema: self._values([schema["const"]], node.at("const"), node.number not in self._unordered),
             "allOf": self._all_of,
             "anyOf": self._any_of,
             "oneOf": self._one_of,
@@ -137,17 +139,9 @@ class Meaning(Algebra):
                     return node.at(keyword)
         return nodes[0].pointer if nodes else ""
 
-    def constants(self, goal: Goal) -> list[Goal] | None:
-        """The values of ``goal`` as goals of one value each, if these are finitely many scalars."""
-        normal = self.normal(goal)
-        finite = normal.texts.only is not None and all(s.lower is not None and s.lower == s.upper for s in normal.numbers)
-        if not finite or any(map(self.alive_record, normal.arrays)) or any(map(self.alive_record, normal.objects)):
-            return None
-        values: list[Any] = [None] if normal.null else []
-        values += sorted(normal.booleans)
-        values += [s.lower for s in normal.numbers]
-        values += sorted(normal.texts.only or ())
-        return [self._constant(_plain(value), "") for value in values]
+    def only(self, value: Value) -> Goal:
+        """The goal of one value."""
+        return self._constant(_plain(value), "", ordered=False)
 
     def any_goal(self, goals: Sequence[Goal]) -> Goal:
         """A goal for what satisfies at least one of ``goals``."""
@@ -198,7 +192,7 @@ class Meaning(Algebra):
             try:
                 bounds = number_set(numeric, node.draft)
             except ConstraintError as e:
-                raise SchemaError(str(e), node.pointer, next(iter(numeric))) from None
+                raise SchemaError(str(e), node.at(next(iter(numeric))), next(iter(numeric))) from None
             plain = replace(plain, numbers=tuple(s for s in (part.intersect(bounds) for part in plain.numbers) if not s.is_empty()))
         texts = {k: schema[k] for k in keywords if k in STRING_KEYWORDS}
         if texts and plain.texts != self.scalars.no_texts:
@@ -354,18 +348,18 @@ class Meaning(Algebra):
             tuple(dict.fromkeys(clauses)),
         )
 
-    def _values(self, values: list[Any], pointer: str) -> Normal:
-        """Exactly the given values."""
+    def _values(self, values: list[Any], pointer: str, ordered: bool = True) -> Normal:
+        """Exactly the given values; members are declared in their order, if that counts."""
         arrays, objects = [], []
-        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        numbers = [v for v in values if isinstance(v, (int, float, Decimal)) and not isinstance(v, bool)]
         for value in values:
             if isinstance(value, list):
-                goals = tuple(self._constant(v, pointer) for v in value)
+                goals = tuple(self._constant(v, pointer, ordered) for v in value)
                 arrays.append(ArrayRecord(goals, NOTHING, len(goals), len(goals)))
             elif isinstance(value, dict):
-                members = tuple((k, self._constant(v, pointer)) for k, v in value.items())
+                members = tuple((k, self._constant(v, pointer, ordered)) for k, v in value.items())
                 closed = ((Rest(frozenset(value), ()), NOTHING),)
-                objects.append(ObjectRecord(tuple(value), members, closed, frozenset(value)))
+                objects.append(ObjectRecord(tuple(value) if ordered else (), members, closed, frozenset(value)))
         return Normal(
             any(v is None for v in values),
             frozenset(v for v in values if isinstance(v, bool)),
@@ -375,15 +369,25 @@ class Meaning(Algebra):
             tuple(dict.fromkeys(objects)),
         )
 
-    def _constant(self, value: Any, pointer: str) -> Goal:
-        return frozenset({2 * self.documents.constant(value, pointer).number})
+    def _constant(self, value: Any, pointer: str, ordered: bool = True) -> Goal:
+        number = self.documents.constant(value, pointer, ordered).number
+        if not ordered:
+            self._unordered.add(number)
+        return frozenset({2 * number})
 
 
-def _plain(value: Any) -> Any:
-    """A fraction as the JSON number it is; other values as they are."""
-    if isinstance(value, Fraction):
-        return value.numerator if value.denominator == 1 else float(value)
-    return value
+def _plain(value: Value) -> Any:
+    """A remembered value as JSON data; numbers exactly."""
+    if isinstance(value, Digits):
+        exactly = Decimal(f"{value.digits}e{value.exponent}")
+        return int(exactly) if 0 <= value.exponent <= MODERATE else exactly
+    if not isinstance(value, tuple):
+        return value
+    kind, parts = value
+    assert isinstance(parts, (tuple, frozenset))
+    if kind == "[":
+        return [_plain(part) for part in parts]
+    return {name: _plain(part) for name, part in sorted(parts, key=lambda member: member[0])}
 
 
 def _needs(name: str, needed: Iterable[str]) -> tuple[Clause, ...]:

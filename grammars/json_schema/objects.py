@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import LimitError, SchemaError
-from ..rules import Rule, State, Symbol, Terminal
+from ..errors import LimitError
+from ..rules import Capture, Rule, State, Symbol, Terminal
 from .completable import STEPS, Completion
 from .normal import ANYTHING, NOTHING, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
+from .values import key_of
 
 if TYPE_CHECKING:
     from .algebra import Algebra
     from .writer import Writer
 
 __all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
+
 
 class Where(NamedTuple):
     """What matters of the members written so far.
@@ -33,12 +36,14 @@ class Where(NamedTuple):
         seen: bit set of the tracked names that are there.
         size: number of members, as far as it matters.
         open: bit set of the clauses that nothing written so far satisfies.
+        keys: where keys of cells are remembered, those used: the cell's number and the key (``None``: the one being written).
     """
 
     position: int
     seen: int
     size: int
     open: int
+    keys: frozenset[tuple[int, str | None]] = frozenset()
 
 
 class Cell(NamedTuple):
@@ -47,15 +52,20 @@ class Cell(NamedTuple):
     expr: int
     goal: Goal
     patterns: frozenset[int]
+    number: int
 
 
 class Member(NamedTuple):
-    """One way to go on: a key (a name, or any out of an expression), what its value must satisfy, and where that leads."""
+    """One way to go on: a key (a name, or any out of an expression), what its value must satisfy, and where that leads.
+
+    ``cell``: the number of the cell whose keys are remembered, if so.
+    """
 
     name: str | None
     expr: int
     goal: Goal
     after: Where
+    cell: int | None = None
 
 
 class ObjectPlan:
@@ -64,10 +74,11 @@ class ObjectPlan:
     Args:
         meaning: the schema's normal forms.
         record: the objects.
+        strict: whether no key may be repeated, also where that would do no harm.
     """
 
-    def __init__(self, meaning: Algebra, record: ObjectRecord) -> None:
-        self.meaning, self.record = meaning, record
+    def __init__(self, meaning: Algebra, record: ObjectRecord, strict: bool = False) -> None:
+        self.meaning, self.record, self.strict = meaning, record, strict
         self.pool, self.scalars = meaning.pool, meaning.scalars
         self.order = record.order if meaning.keep_order else ()
         self.place = {name: i for i, name in enumerate(self.order)}
@@ -145,8 +156,9 @@ class ObjectPlan:
             parts = [(expr, inside) for expr, inside in split if not pool.is_empty(expr)]
             if len(parts) > self.meaning.limits.schema_size:
                 raise LimitError("schema_size", self.meaning.limits.schema_size, "(overlaps of key patterns)")
-        cells = [Cell(expr, self._cell_goal(inside), inside) for expr, inside in parts]
-        return [cell for cell in cells if cell.goal != NOTHING]
+        goals = ((expr, self._cell_goal(inside), inside) for expr, inside in parts)
+        kept = [part for part in goals if part[1] != NOTHING]
+        return [Cell(expr, goal, inside, i) for i, (expr, goal, inside) in enumerate(kept)]
 
     def _cell_goal(self, inside: frozenset[int]) -> Goal:
         return conjunction(*(goal for keys, goal in self.record.others if self.holds_cell(keys, inside)), ANYTHING)
@@ -197,12 +209,17 @@ class ObjectPlan:
             return gone or self.goal(name) == NOTHING
         return False
 
-    def _after(self, where: Where, name: str | None, met: int) -> Where:
-        position, seen = where.position, where.seen
-        if name is not None:
-            position = self.place.get(name, position - 1) + 1
-            seen |= self.bit.get(name, 0)
-        return self._tidy(Where(position, seen, min(where.size + 1, self.cap), where.open & ~met))
+    def _after(self, where: Where, key: str | Cell, met: int) -> Where:
+        position, seen, keys = where.position, where.seen, where.keys
+        size = min(where.size + 1, self.cap)
+        if isinstance(key, str):
+            position = self.place.get(key, position - 1) + 1
+            seen |= self.bit.get(key, 0)
+        elif self.remembers is not None:
+            keys |= {(key.number, None)}
+        if self.remembers is not None and size >= self.remembers:
+            keys = frozenset()
+        return self._tidy(Where(position, seen, size, where.open & ~met, keys))
 
     def available(self, where: Where) -> Iterator[str]:
         """The names that may still come, required or not."""
@@ -232,7 +249,10 @@ class ObjectPlan:
                     if goal != NOTHING:
                         found += self._variants(where, name, self.scalars.name(name), goal)
                 for cell in self.cells:
-                    found += self._variants(where, cell, cell.expr, cell.goal)
+                    used = frozenset(key for number, key in where.keys if number == cell.number and key is not None)
+                    expr = self.scalars.key_without(cell.expr, used)
+                    if expr != self.pool.EMPTY:
+                        found += self._variants(where, cell, expr, cell.goal)
             self._members[where] = found
         return found
 
@@ -253,10 +273,11 @@ class ObjectPlan:
             met = sure
             for bit, _ in choice:
                 met |= bit
-            after = self._after(where, name, met)
+            after = self._after(where, key, met)
             if (value, after) not in seen and self.meaning.alive(value) and self.completable(after):
                 seen.add((value, after))
-                yield Member(name, expr, value, after)
+                written = isinstance(key, Cell) and (key.number, None) in after.keys
+                yield Member(name, expr, value, after, key.number if written and isinstance(key, Cell) else None)
 
     def soonest(self, where: Where) -> list[Member]:
         """Members among which a shortest completion goes on: one required one, and what open clauses or counts may want.
@@ -311,7 +332,22 @@ class ObjectPlan:
 
     def completable(self, where: Where) -> bool:
         """Whether the object can be completed from here (its required members' schemas being satisfiable)."""
-        return self.plain or self.meaning.settle(("members", id(self), where), lambda: Completion(self, where).possible())
+        if self.plain:
+            return True
+        place = where if not where.keys else (where._replace(keys=frozenset()), *self._counts(where))
+        return self.meaning.settle(("members", id(self), place), lambda: Completion(self, where).possible())
+
+    def _counts(self, where: Where) -> list[int]:
+        counts = [0] * len(self.cells)
+        for number, _ in where.keys:
+            counts[number] += 1
+        return counts
+
+    def unused(self, where: Where, cell: Cell, wanted: int) -> int:
+        """How many keys of a cell are not used yet, at most ``wanted``."""
+        used = sum(number == cell.number for number, _ in where.keys)
+        texts = self.scalars.few_texts(self.scalars.key_texts(cell.expr), used + wanted)
+        return wanted if texts is None else len(texts) - used
 
     def may_have(self, event: Event) -> bool:
         """Whether a ``has`` event may happen in some object of the record, as far as that can be told now."""
@@ -333,24 +369,22 @@ class ObjectPlan:
             yield from _combinations(cell.goal, self._events_of(cell, cell.goal))
 
     # ------------------------------------------------------------ repeated keys
-    def refuse_if_fooled(self, pointer: str) -> None:
-        """Keys of a cell are not remembered, so a condition that a repeated key could feign is refused.
+    @cached_property
+    def remembers(self) -> float | None:
+        """Up to how many members the keys of cells are remembered, so that none is repeated; ``None`` if they are not.
 
-        Raises:
-            SchemaError: naming the keyword.
+        A repeated key is one member. That matters where members are counted, and where one of a certain value was asked for.
         """
+        if self.strict:
+            return math.inf
         cells = [cell for cell in self.cells if self.meaning.alive(cell.goal)] if self.clauses or self.record.least > 1 else []
         if not cells:
-            return
-        more = [e.lo + 1 for clause in self.clauses for e in clause if e.kind == "more"]
-        if max([self.record.least, *more]) - len(self.record.required) > 1:
-            message = "a minimum above 1 that undeclared keys can fill is not supported: repeated keys are not told apart"
-            raise SchemaError(message, pointer, "minProperties")
-        for event in (e for clause in self.clauses for e in clause if e.kind == "has" and e.keys is not None):
-            bears_on = [cell.goal for cell in cells if event.keys is not None and self.holds_cell(event.keys, cell.patterns)]
-            if any(self._doubtful(goal, event.goal) for goal in bears_on):
-                message = "a negation that asks for a certain value of some undeclared member is not supported: a repeated key feigns it"
-                raise SchemaError(message, pointer, "not")
+            return None
+        wanted = [(e.keys, e.goal) for clause in self.clauses for e in clause if e.kind == "has" and e.keys is not None]
+        if any(self.holds_cell(keys, c.patterns) and self._doubtful(c.goal, goal) for keys, goal in wanted for c in cells):
+            return math.inf
+        needed = max([self.record.least, *(e.lo + 1 for clause in self.clauses for e in clause if e.kind == "more")])
+        return needed if needed - len(self.record.required) > 1 else None
 
 
 def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[Goal]:
@@ -360,6 +394,19 @@ def _combinations(goal: Goal, events: list[tuple[int, list[Goal]]]) -> Iterator[
         raise LimitError("schema_size", STEPS, "(negated schemas that bear on one member)")
     for choice in product(*doubtful):
         yield conjunction(goal, *choice, ANYTHING)
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Where the lexeme of a key leads that is remembered."""
+
+    cell: int
+    after: Where
+    goal: Goal
+
+    def __call__(self, lexeme: bytes) -> Hashable:
+        keys = self.after.keys - {(self.cell, None)} | {(self.cell, key_of(lexeme))}
+        return "value", self.after._replace(keys=keys), self.goal
 
 
 class ObjectRule(Rule):
@@ -408,4 +455,7 @@ class ObjectRule(Rule):
     def _keys(self, members: Sequence[Member], first: bool) -> Iterator[tuple[Terminal, Hashable]]:
         for member in members:
             lexeme = self.writer.key(member.expr, self.depth, first, member.name)
-            yield lexeme, ("value", member.after, member.goal)
+            if member.cell is None:
+                yield lexeme, ("value", member.after, member.goal)
+            else:
+                yield lexeme, Capture(_Key(member.cell, member.after, member.goal))

@@ -7,7 +7,6 @@ passes (and the published metaschemas); nothing is ever fetched.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import referencing
@@ -182,9 +181,9 @@ class Documents:
         pointer = node.pointer + "".join("/" + escape_token(token) for token in path)
         return self.place(schema, pointer, node.dialect, node.resolver)
 
-    def constant(self, value: Any, pointer: str) -> Node:
-        """A schema that only ``value`` fits."""
-        key = json.dumps(value)
+    def constant(self, value: Any, pointer: str, ordered: bool = True) -> Node:
+        """A schema that only ``value`` fits; one of its own where the order of members does not count."""
+        key = repr((value, ordered))
         node = self._values.get(key)
         if node is None:
             node = self._values[key] = self._new({"const": value}, pointer, (NEWEST, True), None)

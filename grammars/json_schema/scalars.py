@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from heapq import heappop, heappush
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import formats, strings
 from ..errors import ConstraintError, RegexError, SchemaError
 from ..numbers import ANY_NUMBER, INTEGERS, NumberSet, exact
 from ..regex.charset import ANY
+from .values import Digits, Spellings, Value, fraction, of_fraction
 
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Numbers", "Scalars", "Texts"]
+__all__ = ["NUMBER_KEYWORDS", "STRING_KEYWORDS", "Numbers", "Part", "Scalars", "Texts"]
 
 NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format"})
@@ -45,7 +49,7 @@ def number_set(keywords: Mapping[str, Any], draft: str) -> NumberSet:
     return NumberSet.of(minimum=low, maximum=high, exclusive_minimum=above, exclusive_maximum=below, multiple_of=step)
 
 
-def points(values: Iterable[float]) -> Numbers:
+def points(values: Iterable[float | Decimal]) -> Numbers:
     """Exactly the given numbers."""
     return tuple(NumberSet(lower=x, upper=x) for x in sorted({exact(v) for v in values}))
 
@@ -105,6 +109,16 @@ class Texts:
     but: frozenset[str] = frozenset()
 
 
+class Part(NamedTuple):
+    """The scalars of a place; ``gone`` are numbers of hundreds of digits that are not among them."""
+
+    null: bool
+    booleans: frozenset[bool]
+    numbers: Numbers
+    texts: Texts
+    gone: frozenset[Digits] = frozenset()
+
+
 class Scalars:
     """Strings, and the lexemes of scalars, over one pool.
 
@@ -121,6 +135,7 @@ class Scalars:
         self.all_texts = Texts(self.any_text)
         self.no_texts = Texts(only=frozenset())
         self._memo: dict[Hashable, Any] = {}
+        self._excepts: dict[int, Texts] = {}
 
     def both(self, a: Texts, b: Texts) -> Texts:
         """Intersection."""
@@ -244,7 +259,9 @@ class Scalars:
         key = ("except", names)
         found: int | None = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self.expression(Texts(self.any_text, but=frozenset(names)))
+            texts = Texts(self.any_text, but=frozenset(names))
+            found = self._memo[key] = self.expression(texts)
+            self._excepts[found] = texts
         return found
 
     def contains(self, expr: int, name: str) -> bool:
@@ -269,6 +286,114 @@ class Scalars:
         if texts != self.no_texts:
             parts.append(strings.json_string(pool, self.expression(texts)))
         return pool.alt(*parts)
+
+    # ------------------------------------------------------------ single values
+    def part_has(self, part: Part, value: Value) -> bool:
+        """Whether a scalar is in a part; numbers of thousands of digits are in every set without end."""
+        if value is None:
+            return part.null
+        if isinstance(value, bool):
+            return value in part.booleans
+        if isinstance(value, str):
+            return self.has(part.texts, value)
+        if not isinstance(value, Digits):
+            return False
+        exactly = fraction(value, 4000)
+        if exactly is None:
+            return any(s.members(0) is None for s in part.numbers)
+        return any(s.contains(exactly) for s in part.numbers)
+
+    def part_without(self, part: Part, values: Iterable[Value]) -> Part:
+        """A part without some values."""
+        values = list(values)
+        booleans = frozenset(v for v in values if isinstance(v, bool))
+        digits = {v: fraction(v) for v in values if isinstance(v, Digits)}
+        points = frozenset(f for f in digits.values() if f is not None)
+        texts = frozenset(v for v in values if isinstance(v, str))
+        return Part(
+            part.null and None not in values,
+            part.booleans - booleans,
+            both_numbers(part.numbers, (NumberSet(excluded=points),)) if points else part.numbers,
+            self.both(part.texts, Texts(self.any_text, but=texts)) if texts else part.texts,
+            part.gone | {v for v, f in digits.items() if f is None},
+        )
+
+    def part_is_empty(self, part: Part) -> bool:
+        """Whether nothing is left of a part."""
+        return not (part.null or part.booleans or part.numbers) and self.is_empty(part.texts)
+
+    def spelled(self, part: Part) -> int:
+        """The spellings of the scalars of a part."""
+        found = self.lexeme(part.null, sorted(part.booleans), part.numbers, part.texts)
+        if part.gone and part.numbers:
+            spellings = [self._one_number(value) for value in sorted(part.gone)]
+            found = self.pool.minus(found, self.pool.alt(*spellings))
+        return found
+
+    def _one_number(self, value: Digits) -> int:
+        sign = self.pool.literal(b"-") if value.digits.startswith("-") else self.pool.EPSILON
+        return self.pool.cat(sign, self.pool.leaf(Spellings(value.digits.lstrip("-"), value.exponent)))
+
+    def few(self, part: Part, most: int) -> frozenset[Value] | None:
+        """The values of a part, or ``None`` if there are more than ``most``."""
+        found: set[Value] = {None} if part.null else set()
+        found |= part.booleans
+        for s in part.numbers:
+            members = s.members(most + 1)
+            if members is None:
+                return None
+            found.update(of_fraction(x) for x in members)
+        texts = self.few_texts(part.texts, most)
+        if texts is None or len(found) + len(texts) > most:
+            return None
+        return frozenset(found | texts)
+
+    def few_texts(self, texts: Texts, most: int) -> frozenset[str] | None:
+        """The strings of a set, or ``None`` if there are more than ``most``."""
+        if texts.only is not None:
+            only = frozenset(text for text in texts.only if self.name(text))
+            return only if len(only) <= most else None
+        if texts.expr == self.any_text:
+            return None
+        key = ("few", texts)
+        known: tuple[int, frozenset[str] | None] | None = self._memo.get(key)
+        if known is None or (known[1] is None and known[0] < most):
+            known = self._memo[key] = most, self._enumerated(texts, most)
+        return known[1] if known[1] is None or len(known[1]) <= most else None
+
+    def _enumerated(self, texts: Texts, most: int) -> frozenset[str] | None:
+        """Words are taken shortest first, so that each costs little more than its length."""
+        pool = self.pool
+        expr = pool.both(self.expression(texts), strings.any_text(pool, strings.JsonEncoder("minimal")))
+        found: set[str] = set()
+        serial = count()
+        heap = [] if pool.is_empty(expr) else [(pool.min_length(expr), 0, next(serial), b"", expr)]
+        while heap:
+            _, _, _, text, state = heappop(heap)
+            if pool.nullable(state):
+                found.add(json.loads(b'"' + text + b'"'))
+                if len(found) > most:
+                    return None
+            for mask, target in pool.transitions(state):
+                length = len(text) + 1 + pool.min_length(target)
+                for byte in islice((b for b in range(256) if mask >> b & 1), most + 1):
+                    heappush(heap, (length, -len(text), next(serial), text + bytes([byte]), target))
+        return frozenset(found)
+
+    def key_without(self, content: int, names: frozenset[str]) -> int:
+        """The keys of a set but for ``names`` (EMPTY where there are no others)."""
+        if not names:
+            return content
+        known = self.key_texts(content)
+        texts = Texts(known.expr, but=known.but | names)
+        found = self.expression(texts)
+        if texts.expr == self.any_text:
+            self._excepts[found] = texts
+        return self.pool.EMPTY if self.is_empty(texts) else found
+
+    def key_texts(self, content: int) -> Texts:
+        """The set behind an expression for keys."""
+        return self._excepts.get(content, Texts(content))
 
     def _spelled(self, s: NumberSet) -> int:
         key = ("number", s)

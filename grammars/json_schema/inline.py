@@ -1,0 +1,250 @@
+"""Values that are written inside of their caller's states, so that what they say is known when they end.
+
+A rule that is called gives nothing back. Where a value must be remembered (``uniqueItems``), its rules are therefore run *inline*: a
+:class:`Place` is a stack of (rule, key) frames with the value written so far, and every lexeme is captured. Values that must
+not come are told apart before they are complete: an edge is narrowed, or left out, where all that could still come of it is
+one of them (:meth:`Inline.alive`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+from ..errors import LimitError
+from ..rules import Capture, Rule, State, Terminal
+from . import values
+from .scalars import Part
+from .values import Build, Value
+
+if TYPE_CHECKING:
+    from .normal import Goal
+    from .writer import Writer
+
+__all__ = ["Done", "Inline", "KeyPart", "Move", "Place"]
+
+Frames = tuple[tuple[Rule, Hashable], ...]
+Values = frozenset[Value]
+Aims = tuple[list[Value], list[Value]]
+
+
+class KeyPart(NamedTuple):
+    """What the lexeme of a key was made of."""
+
+    content: int
+    depth: int
+    first: bool
+    name: str | None
+
+
+class Place(NamedTuple):
+    """Where an inlined value stands: rules within rules, outermost first, and what is written."""
+
+    frames: Frames
+    build: Build
+
+
+class Done(NamedTuple):
+    """An inlined value that is complete."""
+
+    value: Value
+
+
+class Move(NamedTuple):
+    """One lexeme further: it leads to ``to``, a key or a capture of ``rule``, upon the frames ``below``."""
+
+    terminal: Terminal
+    below: Frames
+    rule: Rule
+    to: Hashable
+
+
+class Inline:
+    """Runs the rules of one writer. These never call themselves without a lexeme, and have no edges where they end."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.scalars, self.limits = writer.meaning.scalars, writer.meaning.limits
+        self._states: dict[tuple[Rule, Hashable], State] = {}
+        self._alive: dict[tuple[Place, Values], bool] = {}
+        self._shortest: dict[Terminal, bytes] = {}
+
+    def start(self, goal: Goal, depth: int) -> Place:
+        """In front of a value of ``goal``."""
+        rule = self.writer.value(goal, depth)
+        return Place(((rule, rule.start),), ())
+
+    def state(self, rule: Rule, key: Hashable) -> State:
+        found = self._states.get((rule, key))
+        if found is None:
+            found = self._states[rule, key] = rule.expand(key)
+        return found
+
+    def moves(self, frames: Frames, nearest: bool = False) -> Iterator[Move]:
+        """What may come next; ``nearest``: only what a shortest completion may begin with."""
+        todo = [frames]
+        while todo:
+            *below, (rule, key) = todo.pop()
+            state = self.state(rule, key)
+            for symbol, to in rule.shortest(key, state) if nearest else state.edges:
+                if isinstance(symbol, Terminal):
+                    yield Move(symbol, tuple(below), rule, to)
+                else:
+                    todo.append((*below, (rule, to), (symbol, symbol.start)))
+
+    def after(self, place: Place, move: Move, lexeme: bytes) -> Place | Done:
+        """Where a lexeme leads."""
+        build, done = values.feed(place.build, lexeme)
+        key = move.to.function(lexeme) if isinstance(move.to, Capture) else move.to
+        frames = (*move.below, (move.rule, key))
+        while frames and self.state(*frames[-1]).final:
+            frames = frames[:-1]
+        if not frames:
+            assert done is not None
+            return Done(done[0])
+        return Place(frames, build)
+
+    # ------------------------------------------------------------ values that must not come
+    def edges(
+        self, place: Place, banned: Values, reader: Callable[[Place, Move], Callable[[bytes], Hashable]], nearest: bool = False
+    ) -> list[tuple[Terminal, Capture]]:
+        """The lexemes that lead to a value outside of ``banned``; ``reader`` makes what says where a move leads."""
+        found = []
+        aims = values.aims(place.build, banned)
+        for move in self.moves(place.frames, nearest):
+            dead = []
+            if aims[0]:
+                for candidate, lexeme in self._candidates(move.terminal, place, aims):
+                    after = self.after(place, move, lexeme)
+                    if after.value in banned if isinstance(after, Done) else not self.alive(after, banned):
+                        dead.append(candidate)
+            terminal = self._without(move.terminal, dead) if dead else move.terminal
+            if terminal is not None:
+                found.append((terminal, Capture(reader(place, move))))
+        return found
+
+    def _candidates(self, terminal: Terminal, place: Place, aims: Aims) -> Iterator[tuple[Value, bytes]]:
+        """The keys or scalars with which the value may still become one of those aimed at, or the one bracket of a terminal."""
+        here, following = aims
+        part = self.writer.parts.get(terminal)
+        if isinstance(part, Part):
+            for value in dict.fromkeys(v for v in following if values.is_scalar(v)):
+                if self.scalars.part_has(part, value):
+                    yield value, values.text(value).encode()
+        elif isinstance(part, KeyPart):
+            written = place.build[-1]
+            names = dict.fromkeys(k for value in here if isinstance(value, tuple) and isinstance(value[1], frozenset) for k, _ in value[1])
+            for name in names:
+                if not written.has(name) and self.scalars.contains(part.content, name):
+                    yield name, f"{json.dumps(name)}:".encode()
+        else:
+            yield None, self._bytes(terminal)
+
+    def _bytes(self, terminal: Terminal) -> bytes:
+        found = self._shortest.get(terminal)
+        if found is None:
+            shortest = self.writer.meaning.pool.shortest(terminal.expr)
+            assert shortest is not None
+            found = self._shortest[terminal] = shortest
+        return found
+
+    def _without(self, terminal: Terminal, gone: list[Value]) -> Terminal | None:
+        """What is left of a terminal."""
+        part = self.writer.parts.get(terminal)
+        if isinstance(part, Part):
+            return self.writer.scalar(part, gone)
+        if isinstance(part, KeyPart):
+            content = self.scalars.key_without(part.content, frozenset(name for name in gone if isinstance(name, str)))
+            return None if content == self.writer.meaning.pool.EMPTY else self.writer.key(content, part.depth, part.first, part.name)
+        return None
+
+    def alive(self, place: Place, banned: Values) -> bool:
+        """Whether some completion is outside of ``banned``.
+
+        Only places from which a banned value can still come are searched, so the search is finite; a lexeme that no banned
+        value has there leads out, because from every place some completion exists.
+
+        Raises:
+            LimitError: the search does not end within the limits.
+        """
+        seen, todo, found = {place}, [place], False
+        while todo and not found:
+            at = todo.pop()
+            known = self._alive.get((at, banned))
+            if known is not None:
+                found = known
+                continue
+            for after in self._kept(at, banned):
+                if after is None or (isinstance(after, Done) and after.value not in banned):
+                    found = True
+                    break
+                if isinstance(after, Place) and after not in seen:
+                    seen.add(after)
+                    todo.append(after)
+            if len(seen) > self.limits.fuel:
+                raise LimitError("fuel", self.limits.fuel, "(looking for an element that is not among those used)")
+        if found:
+            self._alive[place, banned] = True
+        else:
+            self._alive.update(((at, banned), False) for at in seen)
+        return found
+
+    def _kept(self, place: Place, banned: Values) -> Iterator[Place | Done | None]:
+        """Where lexemes that banned values have lead to; ``None`` if there is another."""
+        aims = values.aims(place.build, banned)
+        if not aims[0]:
+            yield None
+            return
+        for move in self.moves(place.frames):
+            candidates = list(self._candidates(move.terminal, place, aims))
+            if move.terminal in self.writer.parts and self._without(move.terminal, [c for c, _ in candidates]) is not None:
+                yield None
+                return
+            for _, lexeme in candidates:
+                yield self.after(place, move, lexeme)
+
+    # ------------------------------------------------------------ counting
+    def few(self, goal: Goal, most: int) -> Values | None:
+        """The values of ``goal``, or ``None`` if there are more than ``most``.
+
+        Values near to a shortest one are looked at first: each choice and each level costs one.
+        """
+        found: set[Value] = set()
+        serial = count()
+        heap: list[tuple[int, int, Union[Place, Done]]] = [(0, 0, self.start(goal, 0))]
+        seen: set[Place | Done] = set()
+        while heap:
+            cost, _, place = heappop(heap)
+            if isinstance(place, Done):
+                found.add(place.value)
+                if len(found) > most:
+                    return None
+                continue
+            moves = dict.fromkeys([*self.moves(place.frames, True), *self.moves(place.frames)])
+            lexemes = [self._some(move.terminal, most) for move in moves]
+            if None in lexemes:
+                return None  # by the contract of rules each of so many lexemes can be completed
+            choices = [(move, lexeme) for move, some in zip(moves, lexemes, strict=True) for lexeme in some or ()]
+            for i, (move, lexeme) in enumerate(choices):
+                after = self.after(place, move, lexeme)
+                if after in seen:
+                    continue
+                seen.add(after)
+                deeper = max(0, len(after.frames) - len(place.frames)) if isinstance(after, Place) else 0
+                heappush(heap, (cost + (i > 0) + deeper, -next(serial), after))
+            if len(seen) > self.limits.fuel:
+                raise LimitError("fuel", self.limits.fuel, "(counting the values that elements may have)")
+        return frozenset(found)
+
+    def _some(self, terminal: Terminal, most: int) -> list[bytes] | None:
+        part = self.writer.parts.get(terminal)
+        if isinstance(part, Part):
+            scalars = self.scalars.few(part, most)
+            return None if scalars is None else [values.text(value).encode() for value in sorted(scalars, key=repr)]
+        if isinstance(part, KeyPart):
+            names = self.scalars.few_texts(self.scalars.key_texts(part.content), most)
+            return None if names is None else [f"{json.dumps(name)}:".encode() for name in sorted(names)]
+        return [self._bytes(terminal)]
