@@ -407,8 +407,10 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as J
 
 def _register() -> None:
     """The commands of other modules."""
+    from .bench_cli import app as bench
     from .fuzz_cli import fuzz
 
+    app.add_typer(bench, name="bench")
     _command("fuzz")(fuzz)
 
 

@@ -34,7 +34,11 @@ class Engine(ABC):
         row: int32, the mask that ``fill()`` wrote last.
         fill: computes the mask of the present state into ``row``.
         advance: takes a token; false if the engine refuses it.
+        ours: whether it is this library.
+        version: of the engine.
     """
+
+    ours = False
 
     row: Any
     fill: Callable[[], object]
@@ -82,6 +86,8 @@ class Guided(Engine):
         tokens: the vocabulary.
         options: of :class:`grammars.JsonSchema`.
     """
+
+    ours = True
 
     def __init__(self, tokens: Tokens, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(tokens)

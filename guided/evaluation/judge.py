@@ -6,9 +6,10 @@ tokenizer; times are taken token by token, as generation would.
 
 from __future__ import annotations
 
+import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ from referencing import Registry, Resource
 from grammars import JsonSchema, Vocabulary
 from grammars.errors import ConstraintError, GuidedError, LimitError, SchemaError
 
+from .spelling import respelled, shuffled
 from .suites import DIALECTS, Case, instance_text
+from .tokenizers import load_tokens
 
 if TYPE_CHECKING:
     from grammars import Automaton
@@ -36,20 +39,12 @@ PACKAGED = "packaged"
 
 def byte_vocabulary() -> Vocabulary:
     """The smallest vocabulary that can write everything: a token for each byte, and an end."""
-    return Vocabulary([bytes([b]) for b in range(256)] + [b""], eos_token_ids=[256])
+    return load_tokens("bytes").vocabulary
 
 
 def load_vocabulary(tokenizer: str | None) -> Vocabulary:
-    """The vocabulary of a tokenizer folder or hub name, of the packaged model for :data:`PACKAGED`, of single bytes for ``None``."""
-    if tokenizer is None:
-        return byte_vocabulary()
-    if tokenizer == PACKAGED:
-        from guided.packaged import load_packaged_tokenizer
-
-        return Vocabulary.from_tokenizer(load_packaged_tokenizer())
-    from transformers import AutoTokenizer
-
-    return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(tokenizer))
+    """The vocabulary of a tokenizer (see :func:`.tokenizers.load_tokens`); of single bytes for ``None``."""
+    return load_tokens(tokenizer).vocabulary
 
 
 @dataclass(slots=True)
@@ -63,6 +58,7 @@ class WrongVerdict:
         validator_agrees: whether a validator that takes ``format`` as an annotation says the same as the automaton
             (then it is the label that is doubtful); ``None`` where none is installed or it gave up.
         order_only: a rejection for the order of keys alone: with ``order="any"`` the instance is accepted.
+        spelling: the text, where it is not the instance's plain one that is judged wrongly but another spelling of it.
     """
 
     index: int
@@ -70,6 +66,7 @@ class WrongVerdict:
     at: int | None = None
     validator_agrees: bool | None = None
     order_only: bool = False
+    spelling: str | None = None
 
 
 @dataclass(slots=True)
@@ -151,6 +148,8 @@ class Judge:
         times: whether to time masks too.
         options: of :class:`grammars.JsonSchema`.
         remotes: documents by URI that references may lead to; read as of the draft that is the case's split.
+        spellings: how many other spellings of each instance to judge too: blanks, escapes, and with ``order="any"`` key order.
+        seed: of the spellings.
         clock: nanoseconds, monotonic.
     """
 
@@ -161,9 +160,12 @@ class Judge:
         times: bool = False,
         options: Mapping[str, Any] | None = None,
         remotes: Mapping[str, Any] | None = None,
+        spellings: int = 0,
+        seed: int = 0,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.vocabulary = load_vocabulary(tokenizer)
+        self.spellings, self.seed = spellings, seed
         self.times, self.options, self.remotes, self.clock = times, dict(options or {}), remotes, clock
         self._registries: dict[str, Registry[Any]] = {}
         self._row = np.zeros((self.vocabulary.logits_size + 31) // 32, dtype=np.int32)
@@ -214,9 +216,23 @@ class Judge:
                 raise AssertionError(f"instance {index}: the masks say {by_tokens}, the bytes say {accepted}")
             if accepted != instance.valid:
                 record.wrong.append(WrongVerdict(index, accepted, at, _agrees(case, index, accepted)))
+                continue
+            for spelling in self._spelled(case, index):
+                again, at = _read(automaton, spelling.encode())
+                if again != instance.valid:
+                    record.wrong.append(WrongVerdict(index, again, at, _agrees(case, index, again), spelling=spelling))
+                    break
         if record.wrong:
             record.status = "wrong"
             self._find_order_only(case, record)
+
+    def _spelled(self, case: Case, index: int) -> Iterator[str]:
+        """Other spellings of an instance."""
+        rng = random.Random(f"{self.seed} {case.id} {index}")
+        data = case.instances[index].data
+        for _ in range(self.spellings):
+            value = shuffled(data, rng) if self.options.get("order") == "any" else data
+            yield respelled(value, rng)
 
     def _find_order_only(self, case: Case, record: Record) -> None:
         rejections = [wrong for wrong in record.wrong if not wrong.accepted]

@@ -30,7 +30,7 @@ from .judge import PACKAGED, Judge
 from .pool import Guard
 from .suites import Case, maskbench, sample, schema_test_suite, suite_remotes
 
-__all__ = ["app", "bench", "judge_cases", "suite_cases"]
+__all__ = ["app", "bar_of", "bench", "code_digest", "earlier", "judge_cases", "suite_cases"]
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "maskbench": {},  # its instances have their keys in schema order
@@ -51,7 +51,7 @@ def code_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _earlier(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def earlier(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The records of an earlier run of the same code and options, by id; empty where there is none."""
     if not path.exists():
         return {}
@@ -67,6 +67,12 @@ def _earlier(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in rows[1:]}
 
 
+def bar_of(console: Console | None) -> Progress:
+    """A progress bar on ``console``; an invisible one for ``None``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console or Console(stderr=True), disable=console is None)
+
+
 def judge_cases(
     cases: Sequence[Case],
     out: Path,
@@ -76,6 +82,8 @@ def judge_cases(
     cpu: bool = False,
     options: Mapping[str, Any] | None = None,
     remotes: Mapping[str, Any] | None = None,
+    spellings: int = 0,
+    seed: int = 0,
     workers: int = 2,
     seconds: float = 10.0,
     megabytes: int = 4096,
@@ -89,23 +97,22 @@ def judge_cases(
         tokenizer: see :func:`.judge.load_vocabulary`; ``None`` for a vocabulary of single bytes.
         times: measure the masks too (with one worker, unless the machine is idle enough for more).
         cpu: count the process's own CPU time, which a busy machine disturbs less, instead of the wall clock's.
-        options, remotes: see :class:`.judge.Judge`.
+        options, remotes, spellings, seed: see :class:`.judge.Judge`.
         workers, seconds, megabytes: see :class:`.pool.Guard`.
         console: where the progress bar goes; ``None`` for none.
 
     Returns:
         The records in the order of ``cases``.
     """
-    clocks = {"times": times, "cpu": cpu}
+    clocks = {"times": times, "cpu": cpu, "spellings": [spellings, seed]}
     header = {"run": code_digest(), "tokenizer": tokenizer, **clocks, "options": dict(options or {}), "limits": [seconds, megabytes]}
-    records = _earlier(out, header)
+    records = earlier(out, header)
     todo = [case for case in cases if case.id not in records]
     splits = {case.id: case.split for case in cases}
     out.parent.mkdir(parents=True, exist_ok=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console or Console(stderr=True), disable=console is None)
+    progress = bar_of(console)
     clock = time.process_time_ns if cpu else time.perf_counter_ns
-    judge = partial(Judge, tokenizer, times=times, options=options, remotes=remotes, clock=clock)
+    judge = partial(Judge, tokenizer, times=times, options=options, remotes=remotes, spellings=spellings, seed=seed, clock=clock)
     guard = Guard(judge, workers=min(workers, len(todo)), seconds=seconds, megabytes=megabytes)
     with out.open("w", encoding="utf-8") as lines, progress:
         for row in [header, *records.values()]:

@@ -35,7 +35,7 @@ def test_wrong_verdicts_say_which_and_where(judge: Judge) -> None:
     record = judge(case({"const": "abc"}, ("abc", False), ("abd", True), ("abc", True)))
     assert record["status"] == "wrong"
     accepted, rejected = record["wrong"]
-    assert accepted == {"index": 0, "accepted": True, "at": None, "validator_agrees": True, "order_only": False}
+    assert accepted == {"index": 0, "accepted": True, "at": None, "validator_agrees": True, "order_only": False, "spelling": None}
     assert (rejected["index"], rejected["accepted"], rejected["at"], rejected["validator_agrees"]) == (1, False, len('"ab'), True)
 
 

@@ -1,0 +1,223 @@
+"""``guided bench``: the library measured on schema collections, alone and beside its peers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from grammars.errors import GuidedError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure verdicts and times on schema collections.", no_args_is_help=True, rich_markup_mode=None)
+
+DataArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the collections (see docs/evaluation.md).")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for the records; a run that was stopped goes on where it was.")]
+SampleOption = Annotated[int, typer.Option("--sample", help="About so many schemas, splits in proportion; 0 for all.", min=0)]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of everything drawn at random.")]
+WorkersOption = Annotated[int, typer.Option("--workers", help="Processes.", min=1)]
+SecondsOption = Annotated[float, typer.Option("--seconds", help="Time limit of one schema.")]
+MemoryOption = Annotated[int, typer.Option("--megabytes", help="Memory limit of one worker, over what it holds when ready.")]
+MarkdownOption = Annotated[bool, typer.Option("--markdown", help="The tables in Markdown, as the documents have them.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON.")]
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted: the same command goes on from here", err=True)
+        raise typer.Exit(130) from None
+    except (GuidedError, OSError, ValueError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _bar() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _page() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+@app.command("suite")
+def suite(
+    data: DataArgument,
+    draft: Annotated[list[str] | None, typer.Option("--draft", help="4, 6, 7, 2019-09 or 2020-12; may be given again.")] = None,
+    order: Annotated[str, typer.Option("--order", help="Of keys: any (what JSON Schema says), or schema.")] = "any",
+    optional: Annotated[bool, typer.Option("--optional/--required", help="The optional files too, or not.")] = True,
+    spellings: Annotated[int, typer.Option("--spellings", help="Judge so many other spellings of each instance: blanks, escapes, order.")] = 0,
+    out: OutOption = Path("out"),
+    sample: SampleOption = 0,
+    seed: SeedOption = 7,
+    workers: WorkersOption = 2,
+    seconds: SecondsOption = 10.0,
+    megabytes: MemoryOption = 4096,
+    show: Annotated[int, typer.Option("--show", help="How many reasons and wrong verdicts to list.")] = 20,
+    markdown: MarkdownOption = False,
+    as_json: JsonOption = False,
+    write_ratchet: Annotated[Path | None, typer.Option("--write-ratchet", help="Write the verdicts to this ratchet file.")] = None,
+) -> None:
+    """The official JSON Schema test suite: right, wrongly accepted, wrongly rejected, refused, per keyword file and draft.
+
+    Formats are asserted in the files about formats and annotations elsewhere, as the suite means it.
+    """
+    from dataclasses import asdict
+
+    from .evaluation import official, ratchet, report
+
+    with _reported():
+        if order not in ("any", "schema"):
+            raise GuidedError(f"--order is any or schema, not {order!r}")
+        drafts = [name if name.startswith("draft") else f"draft{name}" for name in draft or ()]
+        cases, records = official.run_suite(
+            data,
+            out,
+            drafts=drafts,
+            optional=optional,
+            order=order,
+            spellings=spellings,
+            seed=seed,
+            count=sample,
+            workers=workers,
+            seconds=seconds,
+            megabytes=megabytes,
+            console=_bar(),
+        )
+        tallies = official.tally(cases, records)
+        if write_ratchet is not None:
+            ratchet.write(write_ratchet, "suite", ratchet.of_suite(cases, records))
+    if as_json:
+        rows = [{"draft": d, "file": file, **asdict(counts)} for (d, file), counts in tallies.items()]
+        typer.echo(json.dumps(rows, indent=1))
+    elif markdown:
+        typer.echo(official.markdown(tallies))
+    else:
+        report.show(records, _page(), title="official test suite", limit=show)
+        official.show(tallies, _page())
+
+
+@app.command("masks")
+def masks(
+    data: DataArgument,
+    tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id.")] = "packaged",
+    engines: Annotated[str, typer.Option("--engines", help="Of guided, llguidance, xgrammar, xgrammar-strict, outlines-core.")] = "guided",
+    split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given again.")] = None,
+    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: the process's own CPU time, or the wall's.")] = True,
+    out: OutOption = Path("out"),
+    sample: SampleOption = 0,
+    seed: SeedOption = 7,
+    seconds: SecondsOption = 30.0,
+    megabytes: MemoryOption = 8192,
+    picture: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw OUT/masks.png too.")] = True,
+    markdown: MarkdownOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """MaskBench: compile, time to the first mask, times of masks, and verdicts; of several engines in one run.
+
+    Engines take turns schema by schema, each in a guarded process of its own. The numbers also go to OUT/masks.json.
+    """
+    from .evaluation import mask_report
+    from .evaluation.masks import run_masks
+    from .evaluation.suites import maskbench
+    from .evaluation.suites import sample as chosen
+
+    with _reported():
+        cases = maskbench(data, split or ())
+        cases = chosen(cases, sample, seed) if sample else cases
+        names = [name for name in engines.split(",") if name]
+        options: dict[str, Any] = {"cpu": cpu, "seconds": seconds, "megabytes": megabytes}
+        records = run_masks(cases, out, tokenizer=tokenizer, engines=names, seed=seed, console=_bar(), **options)
+        found = mask_report.summary(records, {"tokenizer": tokenizer, "sample": sample, "seed": seed, **options})
+        (out / "masks.json").write_text(json.dumps(found, indent=1))
+        if picture:
+            mask_report.plot(records, out / "masks.png", f"MaskBench, {len(cases)} schemas, tokenizer {tokenizer}")
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    elif markdown:
+        typer.echo(mask_report.markdown(found))
+    else:
+        mask_report.show(found, _page())
+
+
+@app.command("verdicts")
+def verdicts(
+    data: DataArgument,
+    split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given again.")] = None,
+    out: OutOption = Path("out"),
+    sample: SampleOption = 0,
+    seed: SeedOption = 7,
+    workers: WorkersOption = 2,
+    seconds: SecondsOption = 10.0,
+    megabytes: MemoryOption = 4096,
+    show: Annotated[int, typer.Option("--show", help="How many reasons and wrong verdicts to list.")] = 20,
+    write_ratchet: Annotated[Path | None, typer.Option("--write-ratchet", help="Write the verdicts to this ratchet file.")] = None,
+) -> None:
+    """MaskBench's verdicts of this library alone, quickly: over single bytes, without times, in several processes."""
+    from .evaluation import ratchet, report
+    from .evaluation.suites import maskbench
+    from .evaluation.suites import sample as chosen
+    from .evaluation.verdicts import judge_cases
+
+    with _reported():
+        cases = maskbench(data, split or ())
+        cases = chosen(cases, sample, seed) if sample else cases
+        limits: dict[str, Any] = {"workers": workers, "seconds": seconds, "megabytes": megabytes}
+        records = judge_cases(cases, out / "verdicts-maskbench.jsonl", console=_bar(), **limits)
+        if write_ratchet is not None:
+            ratchet.write(write_ratchet, "maskbench", ratchet.of_maskbench(cases, records))
+    report.show(records, _page(), title="MaskBench", limit=show)
+
+
+@app.command("schemas")
+def schemas(
+    data: DataArgument,
+    model: Annotated[str, typer.Option("--model", "-m", help="packaged, a folder or a hub id.")] = "packaged",
+    device: Annotated[str | None, typer.Option("--device", help="Where the model runs: cpu, cuda.")] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="Type of the weights: float32, bfloat16.")] = None,
+    split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given again.")] = None,
+    out: OutOption = Path("out"),
+    sample: SampleOption = 100,
+    seed: SeedOption = 7,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Of one text.", min=1)] = 256,
+    temperature: Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")] = 0.0,
+    budget: Annotated[bool, typer.Option("--budget/--no-budget", help="Close within --max-tokens; without it a text may be cut.")] = True,
+    markdown: MarkdownOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """JSONSchemaBench: a model writes an instance of each schema; coverage, compliance, times.
+
+    Declared coverage: schemas that compile. Empirical coverage: schemas for which the text is valid, by the jsonschema package with its
+    format checks. Compliance: empirical of declared.
+    """
+    from .evaluation import generation
+    from .evaluation.suites import maskbench
+    from .evaluation.suites import sample as chosen
+
+    with _reported():
+        cases = maskbench(data, split or ())
+        cases = chosen(cases, sample, seed) if sample else cases
+        options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "budget": budget}
+        records = generation.run_generation(cases, out, model=model, device=device, dtype=dtype, console=_bar(), **options)
+        found = generation.summary(records)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    elif markdown:
+        typer.echo(generation.markdown(found))
+    else:
+        generation.show(found, _page())

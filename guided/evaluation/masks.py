@@ -1,0 +1,230 @@
+"""MaskBench on several engines in one run: verdicts and times of each, like for like.
+
+Each engine lives in a guarded worker process of its own. The engines take turns, schema by schema, so what else happens on
+the machine meets all of them alike. A schema is compiled, its instances are run token by token (mask, look up the token's
+bit, advance), and the end must be allowed after the last. The mask call alone is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from grammars.errors import VocabularyError
+
+from .engines import Engine, Refused, make_engine
+from .pool import Guard
+from .suites import Case, instance_text
+from .tokenizers import load_tokens
+from .verdicts import bar_of, code_digest, earlier
+
+__all__ = ["MaskRecord", "Meter", "run_masks"]
+
+
+@dataclass(slots=True)
+class MaskRecord:
+    """What became of one schema in one engine; ``asdict`` of it is a line of the output.
+
+    Attributes:
+        status: ``passed``, ``wrong``, ``refused``, ``error`` (on an instance), or by the guard ``timeout``, ``memory``, ``crash``.
+        verdicts: per instance ``accept``, ``reject``, ``error`` or ``unwritable`` (the vocabulary cannot write it).
+        valid: per instance its label.
+        compile_ms: of the schema; ``first_mask_ms`` with the first mask.
+        mask_us: per instance the microseconds of its masks.
+    """
+
+    id: str
+    split: str
+    status: str = "passed"
+    reason: str = ""
+    verdicts: list[str] = field(default_factory=list)
+    valid: list[bool] = field(default_factory=list)
+    compile_ms: float | None = None
+    first_mask_ms: float | None = None
+    mask_us: list[list[float]] = field(default_factory=list)
+
+
+class Meter:
+    """Judges and times one engine; a picklable task for :class:`.pool.Guard`.
+
+    Args:
+        engine, tokenizer: see :func:`.engines.make_engine` and :func:`.tokenizers.load_tokens`.
+        clock: nanoseconds, monotonic.
+    """
+
+    def __init__(self, engine: str, tokenizer: str, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.engine: Engine = make_engine(engine, load_tokens(tokenizer))
+        self.clock = clock
+        self(Case("warm-up", "", {"type": "object", "properties": {"a": {"type": "integer"}}}, ()))
+        gc.collect()
+        gc.freeze()
+
+    def __call__(self, case: Case) -> dict[str, Any]:
+        """The :class:`MaskRecord` of a case, as a dict."""
+        record = MaskRecord(case.id, case.split, valid=[instance.valid for instance in case.instances])
+        engine, clock = self.engine, self.clock
+        begin = clock()
+        try:
+            engine.compile(case.schema)
+            middle = clock()
+            engine.fill()
+            end = clock()
+        except Refused as refusal:
+            return self._refused(record, str(refusal))
+        except (MemoryError, TimeoutError):
+            raise  # the guard's business
+        except Exception as error:  # a peer's own exception on a schema is a refusal, ours is a bug
+            record.status = "error" if self.engine.ours else "refused"
+            record.reason = f"{type(error).__name__}: {error}"[:300]
+            return asdict(record)
+        record.compile_ms, record.first_mask_ms = (middle - begin) / 1e6, (end - begin) / 1e6
+        for instance in case.instances:
+            times: list[float] = []
+            record.verdicts.append(self._run(instance_text(instance.data), times, record))
+            record.mask_us.append(times)
+        wrong = [valid != (verdict == "accept") for valid, verdict in zip(record.valid, record.verdicts)]
+        if "error" in record.verdicts:
+            record.status = "error"
+        elif any(wrong):
+            record.status = "wrong"
+        return asdict(record)
+
+    def _refused(self, record: MaskRecord, reason: str) -> dict[str, Any]:
+        """A schema without instance is no refusal but a verdict: it rejects everything."""
+        record.reason = reason[:300]
+        if self.engine.ours and "no text fits" in reason:
+            record.verdicts = ["reject"] * len(record.valid)
+            record.mask_us = [[] for _ in record.valid]
+            record.status = "wrong" if any(record.valid) else "passed"
+        else:
+            record.status = "refused"
+        return asdict(record)
+
+    def _run(self, text: bytes, times: list[float], record: MaskRecord) -> str:
+        engine, clock = self.engine, self.clock
+        try:
+            tokens = [*engine.vocabulary.encode(text), engine.vocabulary.eos_token_ids[0]]
+        except VocabularyError:
+            return "unwritable"
+        try:
+            engine.begin()
+            fill, allows, advance = engine.fill, engine.allows, engine.advance
+            for token in tokens:
+                begin = clock()
+                fill()
+                times.append((clock() - begin) / 1e3)
+                if not allows(token):
+                    break
+                if token == tokens[-1] and len(times) == len(tokens):
+                    return "accept"
+                if not advance(token):
+                    break
+            problem = engine.error()
+        except (MemoryError, TimeoutError):
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            record.reason = record.reason or problem[:300]
+            return "error"
+        return "reject"
+
+
+def run_masks(
+    cases: Sequence[Case],
+    out: Path,
+    *,
+    tokenizer: str,
+    engines: Sequence[str],
+    cpu: bool = True,
+    seconds: float = 30.0,
+    megabytes: int = 8192,
+    seed: int = 0,
+    console: Console | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """Runs ``cases`` on every engine; records by engine, in the order of ``cases``.
+
+    They are kept in ``out/masks-<engine>.jsonl``; a run that was stopped goes on where it was, unless the options (for this
+    library: or the code) have changed since.
+
+    Args:
+        tokenizer, engines: see :class:`Meter`.
+        cpu: count the process's own CPU time, which a busy machine disturbs less, instead of the wall clock's.
+        seconds, megabytes: limits of one schema in one engine; memory over what the engine holds when it is ready.
+        seed: of the order of the engines at each schema.
+        console: where the progress bar goes; ``None`` for none.
+
+    Raises:
+        GuidedError: an engine is unknown or not installed.
+    """
+    versions = {name: make_engine(name, load_tokens("small")).version for name in engines}  # says what is missing before the run begins
+    out.mkdir(parents=True, exist_ok=True)
+    clock = time.process_time_ns if cpu else time.perf_counter_ns
+    lanes = {}
+    for name in engines:
+        make = partial(Meter, name, tokenizer, clock)
+        limits: dict[str, Any] = {"engine": name, "tokenizer": tokenizer, "cpu": cpu, "limits": [seconds, megabytes]}
+        limits["version"] = versions[name]
+        header = limits | {"run": code_digest() if name == "guided" else ""}
+        lanes[name] = _Lane(out / f"masks-{name}.jsonl", header, Guard(make, workers=1, seconds=seconds, megabytes=megabytes), cases)
+    rng = random.Random(seed)
+    with bar_of(console) as progress:
+        bar = progress.add_task("masks", total=len(cases) * len(lanes))
+        try:
+            for case in cases:
+                for name in rng.sample(list(lanes), len(lanes)):
+                    lanes[name].take(case)
+                    progress.advance(bar)
+        finally:
+            for lane in lanes.values():
+                lane.close()
+    return {name: [lane.records[case.id] for case in cases] for name, lane in lanes.items()}
+
+
+class _Lane:
+    """One engine's worker, fed one case at a time, and its file of records."""
+
+    def __init__(self, path: Path, header: dict[str, Any], guard: Guard, cases: Sequence[Case]) -> None:
+        wanted = {case.id for case in cases}
+        self.records = earlier(path, header)
+        self._lines = path.open("w", encoding="utf-8")
+        for row in [header, *self.records.values()]:
+            self._lines.write(json.dumps(row) + "\n")
+        self._todo: list[Case] = []
+        self._answers = guard.run(self._feed()) if wanted - self.records.keys() else None
+
+    def _feed(self) -> Iterator[tuple[str, Case]]:
+        while self._todo:
+            case = self._todo.pop()
+            yield case.id, case
+
+    def take(self, case: Case) -> None:
+        """Has the case done, unless it is."""
+        if case.id in self.records or self._answers is None:
+            return
+        self._todo.append(case)
+        name, answer = next(self._answers)
+        base = MaskRecord(case.id, case.split, valid=[instance.valid for instance in case.instances])
+        row = {**asdict(base), **answer}
+        assert name == case.id
+        self.records[name] = row
+        self._lines.write(json.dumps(row) + "\n")
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Ends the worker."""
+        if self._answers is not None:
+            close: Callable[[], None] | None = getattr(self._answers, "close", None)
+            if close is not None:
+                close()
+        self._lines.close()
+
