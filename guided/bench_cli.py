@@ -61,7 +61,7 @@ def suite(
     draft: Annotated[list[str] | None, typer.Option("--draft", help="4, 6, 7, 2019-09 or 2020-12; may be given again.")] = None,
     order: Annotated[str, typer.Option("--order", help="Of keys: any (what JSON Schema says), or schema.")] = "any",
     optional: Annotated[bool, typer.Option("--optional/--required", help="The optional files too, or not.")] = True,
-    spellings: Annotated[int, typer.Option("--spellings", help="Judge so many other spellings of each instance: blanks, escapes, order.")] = 0,
+    spellings: Annotated[int, typer.Option("--spellings", help="Judge so many other spellings of each instance too.")] = 0,
     out: OutOption = Path("out"),
     sample: SampleOption = 0,
     seed: SeedOption = 7,

@@ -1,4 +1,4 @@
-"""The command line: ``guided generate``, ``check``, ``mask`` and ``methods``, on the same calls as the API.
+"""The command line: ``guided generate``, ``check``, ``mask`` and ``methods``, on the same calls as the API; further commands beside it.
 
 Results go to the standard output, everything else to the standard error. Exit codes: 0 it fits, 1 it does not, 2 bad input. Errors are
 one readable message, never a traceback. What needs torch is imported where it is used, so that ``--help`` and ``check`` are quick.
@@ -408,9 +408,11 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as J
 def _register() -> None:
     """The commands of other modules."""
     from .bench_cli import app as bench
+    from .explain_cli import explain
     from .fuzz_cli import fuzz
 
     app.add_typer(bench, name="bench")
+    _command("explain")(explain)
     _command("fuzz")(fuzz)
 
 

@@ -116,7 +116,8 @@ def schema_test_suite(data: Path, drafts: Sequence[str] = (), *, optional: bool 
     for row in _rows(data / "json_schema_test_suite.jsonl.gz"):
         if (drafts and row["draft"] not in drafts) or (row["optional"] and not optional):
             continue
-        name = f"{row['draft']}/{'optional/' if row['optional'] else ''}{row['file']}: {row['description']}"
+        file = row["file"] if not row["optional"] or row["file"].startswith("optional/") else f"optional/{row['file']}"
+        name = f"{row['draft']}/{file}: {row['description']}"
         seen[name] += 1
         case_id = name if seen[name] == 1 else f"{name} ({seen[name]})"
         cases.append(Case(case_id, row["draft"], with_dialect(row["schema"], row["draft"]), _instances(row)))
