@@ -11,19 +11,20 @@ PROMPT ?= Ada Lovelace was born in London in 1815.
 DEMO ?= --temperature 0
 DATA ?= $(if $(GUIDED_DATA),$(GUIDED_DATA),../shared/data)
 OUT ?= out
-BENCH ?= --sample 600 --times
+BENCH ?=
 PYTEST ?=
 
 export TOKENIZERS_PARALLELISM = false
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test test-slow lint types format bench clean
+.PHONY: help setup demo test test-slow lint types format bench ratchet fuzz clean
 
 help:
 	@echo "make demo    a schema-valid object from the packaged model"
 	@echo "make test    the tests (test-slow: the whole data-driven suites)"
 	@echo "make lint    ruff;  make types: mypy;  make format: ruff's formatter for imports and trivial lint"
-	@echo "make bench   verdicts and times on MaskBench (DATA=$(DATA))"
+	@echo "make bench   the official test suite, and verdicts and times on MaskBench (DATA=$(DATA); BENCH: options, --sample 600, say)"
+	@echo "make ratchet writes the verdicts that the tests expect anew;  make fuzz: the mask prover for five minutes"
 	@echo "make clean   removes what these targets made, .venv too"
 
 setup: $(READY)
@@ -55,7 +56,15 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	$(BIN)/python -m guided.evaluation.verdicts --data "$(DATA)" --out "$(OUT)" $(BENCH)
+	$(BIN)/guided bench suite "$(DATA)" --out "$(OUT)" $(BENCH)
+	$(BIN)/guided bench masks "$(DATA)" --out "$(OUT)" $(BENCH)
+
+ratchet: $(READY)
+	$(BIN)/guided bench suite "$(DATA)" --out "$(OUT)" --write-ratchet tests/evaluation/ratchet.json
+	$(BIN)/guided bench verdicts "$(DATA)" --out "$(OUT)" --sample 400 --seed 11 --write-ratchet tests/evaluation/ratchet.json
+
+fuzz: $(READY)
+	$(BIN)/guided fuzz "$(DATA)" --seconds 300
 
 clean:
 	rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

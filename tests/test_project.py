@@ -177,7 +177,7 @@ def test_changelog_has_the_version() -> None:
     assert re.search(rf"^## \[{re.escape(PROJECT['version'])}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/regex.md"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/regex.md", "docs/evaluation.md", "docs/json-schema.md"])
 def test_links_and_named_files_exist(name: str) -> None:
     path = ROOT / name
     text = path.read_text()

@@ -173,7 +173,7 @@ def _unknown(node: Node) -> Iterator[Caution]:
             continue
         drafts = [draft for draft, table in KEYWORDS.items() if name in table]
         if drafts and name not in node.keywords:
-            message = f"{name} says nothing in draft {node.draft}, it is a keyword of {', '.join(drafts)}: name the draft by $schema or draft="
+            message = f"{name} says nothing in draft {node.draft}, it is a keyword of {', '.join(drafts)}: name the draft ($schema)"
             yield Caution(node.at(name), "keyword of another draft", message)
         elif close := difflib.get_close_matches(name, known, 1, 0.8):
             yield Caution(node.at(name), "unknown keyword", f"{name} is no keyword, so it says nothing; did you mean {close[0]}?")

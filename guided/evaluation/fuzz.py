@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .engines import make_engine
 from .grow import usable
 from .pool import Guard
 from .prover import Finding, Prover
 from .suites import maskbench
+from .tokenizers import load_tokens
 
 __all__ = ["Summary", "fuzz", "real_schemas"]
 
@@ -78,7 +80,11 @@ def fuzz(
         case_seconds: of one schema; more is a failure of the kind ``timeout``.
         shrink_seconds: for making one failure smaller.
         report: called after every schema.
+
+    Raises:
+        GuidedError: the engine is unknown or not installed, the tokenizer or the data are not there.
     """
+    make_engine(engine, load_tokens("small"))  # says what is missing before workers are hired
     summary = Summary()
     deadline = None if seconds is None else time.monotonic() + seconds
     real = real_schemas(data)

