@@ -8,33 +8,37 @@ cheapest way out through its callers. Rules are looked into only as far as the s
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .rules import Capture, Rule, Symbol, Terminal
+from .rules import Capture, Rule, State, Symbol, Terminal
 
 if TYPE_CHECKING:
     from .lexer import Lexer
     from .parser import Item, Parser
+    from .regex.expr import Pool
     from .threads import Threads
 
-__all__ = ["Completer"]
+__all__ = ["Completer", "Costs"]
 
 INF = float("inf")
 Path = tuple[tuple[Symbol, Hashable], ...]
 
 
-class Completer:
-    """Shortest ways to the end, for one parser."""
+class Costs:
+    """Shortest ways to the ends of rules.
 
-    def __init__(self, parser: Parser, lexer: Lexer) -> None:
-        self.parser, self.lexer = parser, lexer
+    Args:
+        expand: the state behind a key of a rule.
+        pool: of the terminals' expressions.
+    """
+
+    def __init__(self, expand: Callable[[Rule, Hashable], State], pool: Pool) -> None:
+        self.expand, self.pool = expand, pool
         self._rules: dict[Rule, float] = {}
         self._users: dict[Rule, set[Rule]] = {}
-        self._states: dict[tuple[Rule, Hashable], tuple[float, Path]] = {}
-        self._returns: dict[int, tuple[float, tuple[int, int] | None]] = {0: (0, None)}
+        self._ways: dict[tuple[Rule, Hashable], tuple[float, Path]] = {}
 
-    # ------------------------------------------------------------ rules
     def rule(self, rule: Rule) -> float:
         """Bytes of the shortest sentence of ``rule``."""
         if rule not in self._rules:
@@ -64,7 +68,7 @@ class Completer:
             if at in done:
                 continue
             done.add(at)
-            state = self.parser.expand(self.parser.rule_state(rule, at))
+            state = self.expand(rule, at)
             if state.final:
                 path: list[tuple[Symbol, Hashable]] = []
                 while at in back:
@@ -75,7 +79,7 @@ class Completer:
             for symbol, to in rule.shortest(at, state) or state.edges:
                 if isinstance(to, Capture):
                     assert isinstance(symbol, Terminal)
-                    to = to.function(self.lexer.pool.shortest(symbol.expr) or b"")
+                    to = to.function(self.pool.shortest(symbol.expr) or b"")
                 total = cost + self._symbol(rule, symbol, unknown)
                 if total < best.get(to, INF):
                     best[to] = total
@@ -86,7 +90,7 @@ class Completer:
 
     def _symbol(self, rule: Rule, symbol: Symbol, unknown: set[Rule] | None) -> float:
         if isinstance(symbol, Terminal):
-            return self.lexer.pool.min_length(symbol.expr)
+            return self.pool.min_length(symbol.expr)
         self._users.setdefault(symbol, set()).add(rule)
         known = self._rules.get(symbol)
         if known is None:
@@ -96,13 +100,25 @@ class Completer:
             return INF
         return known
 
+    def way(self, rule: Rule, key: Hashable) -> tuple[float, Path]:
+        """Cheapest way from a state of ``rule`` to its end: (bytes, path)."""
+        found = self._ways.get((rule, key))
+        if found is None:
+            found = self._ways[rule, key] = self._search(rule, key)
+        return found
+
+
+class Completer(Costs):
+    """Shortest ways to the end, for one parser."""
+
+    def __init__(self, parser: Parser, lexer: Lexer) -> None:
+        super().__init__(lambda rule, key: parser.expand(parser.rule_state(rule, key)), lexer.pool)
+        self.parser, self.lexer = parser, lexer
+        self._returns: dict[int, tuple[float, tuple[int, int] | None]] = {0: (0, None)}
+
     def state(self, q: int) -> tuple[float, Path]:
         """Cheapest way from rule state ``q`` to the end of its rule: (bytes, path)."""
-        name = self.parser.rule_state_name(q)
-        found = self._states.get(name)
-        if found is None:
-            found = self._states[name] = self._search(*name)
-        return found
+        return self.way(*self.parser.rule_state_name(q))
 
     def text(self, symbol: Symbol) -> bytes:
         """A shortest sentence of a symbol."""

@@ -93,6 +93,7 @@ class ArrayPlan:
         self._families: dict[int, Family] = {}
         self._seconds: dict[Spot, list[Goal]] = {}
         few = [event.lo + 1 for clause in self.clauses for event in clause]
+        self.past = max([record.least, len(record.prefix), *few])
         self.room = max([record.least, *few]) + len(self.clauses) + sum(lo for _, lo, _ in record.counters)
 
     @property
@@ -118,6 +119,17 @@ class ArrayPlan:
                 found = [Element(goal, after, None) for goal, after in steps if self.completable(after)]
             self._elements[spot] = found
         return found
+
+    def soonest(self, spot: Spot) -> list[Element]:
+        """Elements among which a shortest completion goes on: where the number of elements wants no more, those that settle something."""
+        elements = self.elements(spot)
+        if spot.size < self.past:
+            return elements
+        useful = [e for e in elements if e.after.open != spot.open or e.after.counts != spot.counts or self._pairs(e, spot)]
+        return useful or elements
+
+    def _pairs(self, element: Element, spot: Spot) -> bool:
+        return self.record.repeats and (element.banned is not None or element.after.used != spot.used)
 
     def remembered(self, element: Element, value: Value) -> Spot:
         """Where an element whose value matters leads."""
@@ -251,19 +263,22 @@ class ArrayPlan:
     def _alike(self, spot: Spot, steps: Iterator[tuple[Goal, Spot]]) -> Iterator[Element]:
         """An element is one of the two, or none of them."""
         for goal, after in steps:
+            yield from self._pair(spot, goal, after)
             if self.completable(after):
                 yield Element(goal, after, None)
-            if spot.used is None:
-                continue
-            if not spot.used:
-                for second in self.seconds(after):
-                    if self.meaning.alive(conjunction(goal, second)):
-                        yield Element(conjunction(goal, second), after, _NONE)
-                continue
-            again = conjunction(goal, *map(self.meaning.only, spot.used))
-            done = after._replace(used=None)
-            if self.meaning.alive(again) and self.completable(done):
-                yield Element(again, done, None)
+
+    def _pair(self, spot: Spot, goal: Goal, after: Spot) -> Iterator[Element]:
+        if spot.used is None:
+            return
+        if not spot.used:
+            for second in self.seconds(after):
+                if self.meaning.alive(conjunction(goal, second)):
+                    yield Element(conjunction(goal, second), after, _NONE)
+            return
+        again = conjunction(goal, *map(self.meaning.only, spot.used))
+        done = after._replace(used=None)
+        if self.meaning.alive(again) and self.completable(done):
+            yield Element(again, done, None)
 
     def seconds(self, spot: Spot) -> list[Goal]:
         """What the second of two equal elements may have to satisfy, the first being written."""
@@ -410,11 +425,24 @@ class ArrayRule(Rule):
         return State(edges, skip=layout.skip)
 
     def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
-        if isinstance(key, tuple) and key[0] == "inside":
-            return self._inside(key[1], key[2], nearest=True) or state.edges
-        if isinstance(key, tuple) and key[0] != "element" and self.plan.final(key[1]):
+        if not isinstance(key, tuple):
+            return state.edges
+        if key[0] == "inside":
+            return self._inside(key[1], key[2], nearest=True)
+        if key[0] != "element" and self.plan.final(key[1]):
             return state.edges[-1:]  # the closing bracket
+        if key[0] == "element" or self.writer.layout.before_element(self.depth, key[0] == "first") is None:
+            return self._soonest(key[1]) or state.edges
         return state.edges
+
+    def _soonest(self, spot: Spot) -> list[tuple[Symbol, Hashable]]:
+        found: list[tuple[Symbol, Hashable]] = []
+        for element in self.plan.soonest(spot):
+            if element.banned is None:
+                found += [(symbol, ("after", element.after)) for symbol in self.writer.symbols(element.goal, self.depth + 1)]
+            else:
+                found += self._inside(element, self.writer.inline.start(element.goal, self.depth + 1), nearest=True)
+        return found
 
     def _values(self, spot: Spot) -> list[tuple[Symbol, Hashable]]:
         found = self._known.get(spot)
@@ -434,4 +462,5 @@ class ArrayRule(Rule):
         def reader(place: Place, move: Move) -> Callable[[bytes], Hashable]:
             return _Reader(self, element, place, move)
 
-        return list(self.writer.inline.edges(place, element.banned or _NONE, reader, nearest))
+        inline = self.writer.inline
+        return list((inline.nearest if nearest else inline.edges)(place, element.banned or _NONE, reader))

@@ -12,8 +12,9 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..completion import Costs
 from ..errors import LimitError
 from ..rules import Capture, Rule, State, Terminal
 from . import values
@@ -29,6 +30,7 @@ __all__ = ["Done", "Inline", "KeyPart", "Move", "Place"]
 Frames = tuple[tuple[Rule, Hashable], ...]
 Values = frozenset[Value]
 Aims = tuple[list[Value], list[Value]]
+Reader = Callable[["Place", "Move"], Callable[[bytes], Hashable]]
 
 
 class KeyPart(NamedTuple):
@@ -71,6 +73,7 @@ class Inline:
         self._states: dict[tuple[Rule, Hashable], State] = {}
         self._alive: dict[tuple[Place, Values], bool] = {}
         self._shortest: dict[Terminal, bytes] = {}
+        self.costs = Costs(self.state, writer.meaning.pool)
 
     def start(self, goal: Goal, depth: int) -> Place:
         """In front of a value of ``goal``."""
@@ -108,23 +111,37 @@ class Inline:
         return Place(frames, build)
 
     # ------------------------------------------------------------ values that must not come
-    def edges(
-        self, place: Place, banned: Values, reader: Callable[[Place, Move], Callable[[bytes], Hashable]], nearest: bool = False
-    ) -> list[tuple[Terminal, Capture]]:
+    def edges(self, place: Place, banned: Values, reader: Reader) -> list[tuple[Terminal, Capture]]:
         """The lexemes that lead to a value outside of ``banned``; ``reader`` makes what says where a move leads."""
-        found = []
         aims = values.aims(place.build, banned)
-        for move in self.moves(place.frames, nearest):
-            dead = []
-            if aims[0]:
-                for candidate, lexeme in self._candidates(move.terminal, place, aims):
-                    after = self.after(place, move, lexeme)
-                    if after.value in banned if isinstance(after, Done) else not self.alive(after, banned):
-                        dead.append(candidate)
-            terminal = self._without(move.terminal, dead) if dead else move.terminal
-            if terminal is not None:
-                found.append((terminal, Capture(reader(place, move))))
-        return found
+        found = ((move, self._narrowed(place, move, aims, banned)) for move in self.moves(place.frames))
+        return [(terminal, Capture(reader(place, move))) for move, terminal in found if terminal is not None]
+
+    def nearest(self, place: Place, banned: Values, reader: Reader) -> list[tuple[Terminal, Capture]]:
+        """The one of the :meth:`edges` that leads to the end soonest; values that are banned may cost a detour."""
+        aims = values.aims(place.build, banned)
+        for near in (True, False):
+            for move in sorted(self.moves(place.frames, near), key=self._cost):
+                terminal = self._narrowed(place, move, aims, banned)
+                if terminal is not None:
+                    return [(terminal, Capture(reader(place, move)))]
+        return []
+
+    def _cost(self, move: Move) -> float:
+        lexeme = self._bytes(move.terminal)
+        key = move.to.function(lexeme) if isinstance(move.to, Capture) else move.to
+        return len(lexeme) + sum(self.costs.way(*frame)[0] for frame in ((move.rule, key), *move.below))
+
+    def _narrowed(self, place: Place, move: Move, aims: Aims, banned: Values) -> Terminal | None:
+        """A move's terminal without what can only become banned values."""
+        if not aims[0]:
+            return move.terminal
+        dead = []
+        for candidate, lexeme in self._candidates(move.terminal, place, aims):
+            after = self.after(place, move, lexeme)
+            if after.value in banned if isinstance(after, Done) else not self.alive(after, banned):
+                dead.append(candidate)
+        return self._without(move.terminal, dead) if dead else move.terminal
 
     def _candidates(self, terminal: Terminal, place: Place, aims: Aims) -> Iterator[tuple[Value, bytes]]:
         """The keys or scalars with which the value may still become one of those aimed at, or the one bracket of a terminal."""
@@ -210,34 +227,50 @@ class Inline:
     def few(self, goal: Goal, most: int) -> Values | None:
         """The values of ``goal``, or ``None`` if there are more than ``most``.
 
-        Values near to a shortest one are looked at first: each choice and each level costs one.
+        Values near to a shortest one are looked at first: each choice and each level costs one. Texts of more lexemes are looked
+        at when there are no others.
         """
         found: set[Value] = set()
-        serial = count()
-        heap: list[tuple[int, int, Union[Place, Done]]] = [(0, 0, self.start(goal, 0))]
-        seen: set[Place | Done] = set()
-        while heap:
-            cost, _, place = heappop(heap)
-            if isinstance(place, Done):
-                found.add(place.value)
-                if len(found) > most:
-                    return None
-                continue
-            moves = dict.fromkeys([*self.moves(place.frames, True), *self.moves(place.frames)])
-            lexemes = [self._some(move.terminal, most) for move in moves]
-            if None in lexemes:
-                return None  # by the contract of rules each of so many lexemes can be completed
-            choices = [(move, lexeme) for move, some in zip(moves, lexemes, strict=True) for lexeme in some or ()]
-            for i, (move, lexeme) in enumerate(choices):
-                after = self.after(place, move, lexeme)
-                if after in seen:
+        longest, more = 16, True
+        while more:
+            longest, more = 4 * longest, False
+            serial = count()
+            heap: list[tuple[int, int, int, Place | Done]] = [(0, 0, 0, self.start(goal, 0))]
+            seen: set[Place | Done] = set()
+            while heap:
+                cost, _, length, place = heappop(heap)
+                if isinstance(place, Done):
+                    found.add(place.value)
+                    if len(found) > most:
+                        return None
                     continue
-                seen.add(after)
-                deeper = max(0, len(after.frames) - len(place.frames)) if isinstance(after, Place) else 0
-                heappush(heap, (cost + (i > 0) + deeper, -next(serial), after))
-            if len(seen) > self.limits.fuel:
-                raise LimitError("fuel", self.limits.fuel, "(counting the values that elements may have)")
+                if length == longest:
+                    more = True
+                    continue
+                choices = self._choices(place, most)
+                if choices is None:
+                    return None
+                for i, after in enumerate(choices):
+                    if after not in seen:
+                        seen.add(after)
+                        deeper = max(0, len(after.frames) - len(place.frames)) if isinstance(after, Place) else 0
+                        heappush(heap, (cost + (i > 0) + deeper, -next(serial), length + 1, after))
+                if len(seen) > self.limits.fuel:
+                    raise LimitError("fuel", self.limits.fuel, "(counting the values that elements may have)")
         return frozenset(found)
+
+    def _choices(self, place: Place, most: int) -> list[Place | Done] | None:
+        """Where the next lexemes lead, nearest first; ``None`` if there are more than ``most``.
+
+        Each lexeme can be completed (the contract of rules), so there are as many values then.
+        """
+        choices: list[Place | Done] = []
+        for move in dict.fromkeys([*self.moves(place.frames, True), *self.moves(place.frames)]):
+            lexemes = self._some(move.terminal, most)
+            if lexemes is None:
+                return None
+            choices += [self.after(place, move, lexeme) for lexeme in lexemes]
+        return choices
 
     def _some(self, terminal: Terminal, most: int) -> list[bytes] | None:
         part = self.writer.parts.get(terminal)

@@ -280,21 +280,18 @@ class ObjectPlan:
                 yield Member(name, expr, value, after, key.number if written and isinstance(key, Cell) else None)
 
     def soonest(self, where: Where) -> list[Member]:
-        """Members among which a shortest completion goes on: one required one, and what open clauses or counts may want.
+        """Members among which a shortest completion goes on: one required one, what an open clause wants, what a count wants.
 
         The order in which members are written costs nothing, so one order of the required ones stands for all.
         """
-        required = self.record.required
-        missing = [name for name in self.available(where) if name in required]
-        if where.size + len(missing) < self.record.least:
-            return self.members(where)
-        wanted = set(missing[:1])
+        missing = [name for name in self.available(where) if name in self.record.required]
+        short = where.size + len(missing) < self.record.least
         for i, clause in enumerate(self.clauses):
-            if where.open >> i & 1:
-                wanted.update(e.keys.name for e in clause if isinstance(e.keys, Name))
-                if any(e.kind == "more" or not isinstance(e.keys, (Name, type(None))) for e in clause):
-                    return self.members(where)
-        return [member for member in self.members(where) if member.name in wanted]
+            short = short or bool(where.open >> i & 1 and any(e.kind == "more" for e in clause))
+        if short:
+            return self.members(where)
+        first = missing[0] if missing else None
+        return [m for m in self.members(where) if m.after.open != where.open or (first is not None and m.name == first)]
 
     def final(self, where: Where) -> bool:
         """Whether the object may end here."""
