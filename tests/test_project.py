@@ -177,7 +177,10 @@ def test_changelog_has_the_version() -> None:
     assert re.search(rf"^## \[{re.escape(PROJECT['version'])}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/regex.md", "docs/evaluation.md", "docs/json-schema.md"])
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_and_named_files_exist(name: str) -> None:
     path = ROOT / name
     text = path.read_text()
