@@ -2,7 +2,7 @@
 
 Costs are bytes. A rule state's cost is that of the cheapest path to the rule's end, where a called rule costs
 its own cheapest sentence (Knuth, *A generalization of Dijkstra's algorithm*, 1977); a return address costs the
-cheapest way out through its callers. Rules are looked into only as far as the search needs them.
+cheapest way out through its callers. Rules are looked into only as far as the search needs them, since there may be endlessly many.
 """
 
 from __future__ import annotations
@@ -36,28 +36,49 @@ class Costs:
     def __init__(self, expand: Callable[[Rule, Hashable], State], pool: Pool) -> None:
         self.expand, self.pool = expand, pool
         self._rules: dict[Rule, float] = {}
+        self._exact: set[Rule] = set()
         self._users: dict[Rule, set[Rule]] = {}
         self._ways: dict[tuple[Rule, Hashable], tuple[float, Path]] = {}
 
     def rule(self, rule: Rule) -> float:
-        """Bytes of the shortest sentence of ``rule``."""
-        if rule not in self._rules:
-            todo = {rule: None}
-            while todo:
-                current = next(iter(todo))
-                del todo[current]
-                before = self._rules.get(current, None)
-                unknown: set[Rule] = set()
-                cost, _ = self._search(current, current.start, unknown)
-                self._rules[current] = cost
-                for r in unknown:
-                    todo[r] = None
-                if before is None or cost < before:
-                    todo.update(dict.fromkeys(self._users.get(current, ())))
-        return self._rules[rule]
+        """Bytes of the shortest sentence of ``rule``.
 
-    def _search(self, rule: Rule, key: Hashable, unknown: set[Rule] | None = None) -> tuple[float, Path]:
-        """Dijkstra from a state of ``rule`` to its end: (cost, path). Rules without a cost yet go into ``unknown`` and count as endless."""
+        Rules that ``rule`` may call are looked into in the order of the bytes that stand before the call, and only while these are fewer
+        than the best sentence found so far: rules may be without number (one for every depth of nesting).
+        """
+        if rule in self._exact:
+            return self._rules[rule]
+        before = {rule: 0.0}
+        heap: list[tuple[float, int, Rule]] = [(0, 0, rule)]
+        count = 0
+        while heap:
+            depth, _, current = heapq.heappop(heap)
+            if depth >= self._rules.get(rule, INF):
+                break
+            if depth > before[current]:
+                continue
+            calls: dict[Rule, float] = {}
+            cost, _ = self._search(current, current.start, calls)
+            again: list[Rule] = []
+            if cost < self._rules.get(current, INF):
+                self._rules[current] = cost
+                again = [user for user in self._users.get(current, ()) if user in before]
+            for callee, at in calls.items():
+                if depth + at < before.get(callee, INF):
+                    before[callee] = depth + at
+                    again.append(callee)
+            for r in again:
+                count += 1
+                heapq.heappush(heap, (before[r], count, r))
+        self._exact.add(rule)
+        return self._rules.setdefault(rule, INF)
+
+    def _search(self, rule: Rule, key: Hashable, calls: dict[Rule, float] | None = None) -> tuple[float, Path]:
+        """Dijkstra from a state of ``rule`` to its end: (cost, path).
+
+        With ``calls``, rules whose cost is not settled go into it, with the fewest bytes before the call, and count as what is known of
+        them so far (endless at first).
+        """
         heap: list[tuple[float, int, Hashable]] = [(0, 0, key)]
         best: dict[Hashable, float] = {key: 0}
         back: dict[Hashable, tuple[Hashable, Symbol]] = {}
@@ -80,7 +101,7 @@ class Costs:
                 if isinstance(to, Capture):
                     assert isinstance(symbol, Terminal)
                     to = to.function(self.pool.shortest(symbol.expr) or b"")
-                total = cost + self._symbol(rule, symbol, unknown)
+                total = cost + self._symbol(rule, symbol, cost, calls)
                 if total < best.get(to, INF):
                     best[to] = total
                     back[to] = (at, symbol)
@@ -88,17 +109,15 @@ class Costs:
                     heapq.heappush(heap, (total, count, to))
         return INF, ()
 
-    def _symbol(self, rule: Rule, symbol: Symbol, unknown: set[Rule] | None) -> float:
+    def _symbol(self, rule: Rule, symbol: Symbol, at: float, calls: dict[Rule, float] | None) -> float:
         if isinstance(symbol, Terminal):
             return self.pool.min_length(symbol.expr)
-        self._users.setdefault(symbol, set()).add(rule)
-        known = self._rules.get(symbol)
-        if known is None:
-            if unknown is None:
-                return self.rule(symbol)
-            unknown.add(symbol)
-            return INF
-        return known
+        if calls is None:
+            return self.rule(symbol)
+        if symbol not in self._exact:
+            self._users.setdefault(symbol, set()).add(rule)
+            calls[symbol] = min(at, calls.get(symbol, INF))
+        return self._rules.get(symbol, INF)
 
     def way(self, rule: Rule, key: Hashable) -> tuple[float, Path]:
         """Cheapest way from a state of ``rule`` to its end: (bytes, path)."""
