@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import dates, network, patterns, references
+from . import dates, idn, network, patterns, references
 from .writer import Encoder, Writer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ FORMATS: dict[str, Callable[[Writer], int]] = {
     "email": network.email,
     "idn-email": network.idn_email,
     "hostname": network.hostname,
-    "idn-hostname": network.idn_hostname,
+    "idn-hostname": idn.idn_hostname,
     "ipv4": network.ipv4,
     "ipv6": network.ipv6,
     "uuid": references.uuid,
