@@ -12,13 +12,13 @@ from .normal import Clause, Event, Goal, Name, conjunction
 if TYPE_CHECKING:
     from .objects import Cell, ObjectPlan, Where
 
-__all__ = ["STEPS", "Completion"]
+__all__ = ["STEPS", "Completion", "Promise"]
 
 STEPS = 20_000
 
 
 @dataclass(frozen=True)
-class _Promise:
+class Promise:
     """What the members still to come are bound to.
 
     Attributes:
@@ -48,17 +48,38 @@ class Completion:
         self.open: list[Clause] = [clause for i, clause in enumerate(plan.clauses) if where.open >> i & 1]
 
     def possible(self) -> bool:
-        """Whether there is a way."""
+        """Whether there is a way; one that was found for another state is tried first."""
+        for promise in self.plan.promises:
+            if self._keeps(promise):
+                return True
         record = self.plan.record
         goals = {name: self.plan.goal(name) for name in self.needed}
-        return self._choose(self.open, _Promise(goals, (), frozenset(), record.least, record.most))
+        found = self._choose(self.open, Promise(goals, (), frozenset(), record.least, record.most))
+        if found is not None:
+            self.plan.promises.appendleft(found)
+        return found is not None
 
-    def _choose(self, clauses: Sequence[Clause], promise: _Promise) -> bool:
+    def _keeps(self, promise: Promise) -> bool:
+        """Whether a promise made elsewhere can be kept from here, and is enough."""
+        plan, goals = self.plan, promise.goals
+        if any(name not in goals for name in self.needed) or any(name not in self.names for name in goals):
+            return False
+        if any(self.where.seen & plan.bit[name] for name in promise.absent) or not self._fits(promise):
+            return False
+        cells = [number for number, _ in promise.extra]
+        if any(plan.unused(self.where, plan.cells[n], cells.count(n)) < cells.count(n) for n in set(cells)):
+            return False
+        return all(any(self._outcome(event, promise) is True for event in clause) for clause in self.open) and self._enough(promise)
+
+    def _fits(self, promise: Promise) -> bool:
+        return promise.most is None or max(self._size(promise), promise.least) <= promise.most
+
+    def _choose(self, clauses: Sequence[Clause], promise: Promise) -> Promise | None:
         self.steps += 1
         if self.steps > STEPS:
             raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
-        if promise.most is not None and max(self._size(promise), promise.least) > promise.most:
-            return False
+        if not self._fits(promise):
+            return None
         pending: list[tuple[Clause, list[Event]]] = []
         for clause in clauses:
             outcomes = [(event, self._outcome(event, promise)) for event in clause]
@@ -66,18 +87,19 @@ class Completion:
                 continue
             viable = [event for event, outcome in outcomes if outcome is None]
             if not viable:
-                return False
+                return None
             pending.append((clause, viable))
         if not pending:
-            return self._enough(promise)
+            return promise if self._enough(promise) else None
         pending.sort(key=lambda p: len(p[1]))
         rest = [clause for clause, _ in pending[1:]]
-        return any(self._choose(rest, after) for event in pending[0][1] for after in self._make(event, promise))
+        ways = (self._choose(rest, after) for event in pending[0][1] for after in self._make(event, promise))
+        return next((way for way in ways if way is not None), None)
 
-    def _size(self, promise: _Promise) -> int:
+    def _size(self, promise: Promise) -> int:
         return self.where.size + len(promise.goals) + len(promise.extra)
 
-    def _outcome(self, event: Event, promise: _Promise) -> bool | None:
+    def _outcome(self, event: Event, promise: Promise) -> bool | None:
         """Whether the event will happen, cannot happen any more, or (``None``) may."""
         if event.kind == "fewer":
             if promise.most is not None and promise.most < event.lo:
@@ -100,10 +122,10 @@ class Completion:
             return True
         return None if self.plan.meaning.alive(self._with(name, event.goal, promise)) else False
 
-    def _with(self, name: str, goal: Goal, promise: _Promise) -> Goal:
+    def _with(self, name: str, goal: Goal, promise: Promise) -> Goal:
         return conjunction(promise.goals.get(name, self.plan.goal(name)), goal)
 
-    def _make(self, event: Event, promise: _Promise) -> Iterator[_Promise]:
+    def _make(self, event: Event, promise: Promise) -> Iterator[Promise]:
         """Ways to make an event happen."""
         if event.kind == "fewer":
             yield replace(promise, most=event.lo - 1 if promise.most is None else min(promise.most, event.lo - 1))
@@ -126,7 +148,7 @@ class Completion:
             if plan.holds_cell(event.keys, cell.patterns):
                 yield from self._make_extra(cell, event.goal, promise)
 
-    def _make_extra(self, cell: Cell, wanted: Goal, promise: _Promise) -> Iterator[_Promise]:
+    def _make_extra(self, cell: Cell, wanted: Goal, promise: Promise) -> Iterator[Promise]:
         """A member of the cell with a value of ``wanted``: one that is promised already, or one more if a key is left."""
         alive = self.plan.meaning.alive
         mine = [i for i, (number, _) in enumerate(promise.extra) if number == cell.number]
@@ -140,7 +162,7 @@ class Completion:
         if alive(goal) and self.plan.unused(self.where, cell, len(mine) + 1) > len(mine):
             yield replace(promise, extra=(*promise.extra, (cell.number, goal)))
 
-    def _enough(self, promise: _Promise) -> bool:
+    def _enough(self, promise: Promise) -> bool:
         """Whether there are keys for the least number of members."""
         alive, plan = self.plan.meaning.alive, self.plan
         missing = promise.least - self._size(promise)

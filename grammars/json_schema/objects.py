@@ -9,6 +9,7 @@ state is entered from which the object cannot be completed.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LimitError
 from ..rules import Capture, Rule, State, Symbol, Terminal
-from .completable import STEPS, Completion
+from .completable import STEPS, Completion, Promise
 from .normal import ANYTHING, NOTHING, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
 from .values import key_of
 
@@ -92,6 +93,7 @@ class ObjectPlan:
         bounds = [record.least, *(e.lo + 1 for e in events if e.kind == "more"), *(e.lo for e in events if e.kind == "fewer")]
         self.cap = max(bounds + ([record.most + 1] if record.most is not None else []))
         self.plain = not self.clauses and record.most is None and record.least <= len(record.required)
+        self.promises: deque[Promise] = deque(maxlen=16)
         self._goals: dict[str, Goal] = {}
         self._events: dict[str | Cell, list[tuple[int, list[Goal]]]] = {}
         self._members: dict[Where, list[Member]] = {}
@@ -329,10 +331,27 @@ class ObjectPlan:
 
     def completable(self, where: Where) -> bool:
         """Whether the object can be completed from here (its required members' schemas being satisfiable)."""
-        if self.plain:
+        if self.plain or self._simply(where):
             return True
         place = where if not where.keys else (where._replace(keys=frozenset()), *self._counts(where))
         return self.meaning.settle(("members", id(self), place), lambda: Completion(self, where).possible())
+
+    def _simply(self, where: Where) -> bool:
+        """Whether nothing but the required members need be added. (If not, they may still do, with other values.)"""
+        required, record = self.record.required, self.record
+        missing = {name for name in self.available(where) if name in required}
+        size = where.size + len(missing)
+        if size < record.least or (record.most is not None and size > record.most):
+            return False
+        for i, clause in enumerate(self.clauses):
+            if where.open >> i & 1 and not any(
+                e.keys.name not in missing and not where.seen & self.bit[e.keys.name]
+                if e.kind == "absent" and isinstance(e.keys, Name)
+                else (e.kind == "fewer" and size < e.lo) or (e.kind == "more" and size > e.lo)
+                for e in clause
+            ):
+                return False
+        return True
 
     def _counts(self, where: Where) -> list[int]:
         counts = [0] * len(self.cells)
