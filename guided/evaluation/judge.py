@@ -140,6 +140,9 @@ def _agrees(case: Case, index: int, accepted: bool) -> bool | None:
         return None  # a schema it cannot process, a reference it cannot follow, a pattern it does not know
 
 
+_LATER = ("https://json-schema.org/v1",)  # dialects newer than the five drafts
+
+
 class Judge:
     """Judges cases, one after another, against one vocabulary (so that caches work as they would in a server).
 
@@ -198,8 +201,13 @@ class Judge:
         if not self.remotes:
             return None
         if draft not in self._registries:
-            specification = referencing.jsonschema.specification_with(DIALECTS[draft])
-            resources = [(uri, Resource.from_contents(schema, specification)) for uri, schema in self.remotes.items()]
+            resources = []
+            for uri, schema in self.remotes.items():  # those in a folder of a draft are written in that draft
+                if isinstance(schema, dict) and str(schema.get("$schema", "")) in _LATER:
+                    continue
+                own = next((name for name in DIALECTS if f"/{name}/" in uri), draft)
+                specification = referencing.jsonschema.specification_with(DIALECTS[own])
+                resources.append((uri, Resource.from_contents(schema, specification)))
             self._registries[draft] = Registry().with_resources(resources)
         return self._registries[draft]
 
