@@ -29,7 +29,8 @@ __all__ = ["AnyJson", "JsonSchema"]
 class JsonSchema(Constraint):
     """The JSON texts of the values that a JSON Schema admits.
 
-    Every assertion is enforced or the schema is refused, when it is compiled at the latest; nothing is dropped.
+    Every assertion is enforced or the schema is refused, when it is compiled at the latest; nothing is dropped. Values that must
+    differ (``uniqueItems``) are compared as the standard says: numbers by value, strings however spelled, objects in any key order.
 
     Args:
         schema: a JSON Schema (``dict``, ``bool``, or its JSON text), or anything that pydantic can describe: a model, a
@@ -37,8 +38,10 @@ class JsonSchema(Constraint):
         draft: ``"4"``, ``"6"``, ``"7"``, ``"2019-09"`` or ``"2020-12"``, where the schema's ``$schema`` does not say.
         registry: where ``$ref`` finds other documents. Nothing is ever fetched.
         format: ``"assert"`` known formats or take them as ``"annotation"`` s. Unknown ones are annotations.
-        order: ``"schema"``: declared members keep the schema's order (optional ones may be left out), others stand
-            anywhere between; ``"any"``: members in any order, each declared one once.
+        order: ``"schema"``: declared members keep the schema's order (optional ones may be left out), others stand anywhere
+            between. To the standard order means nothing: texts in another order are valid, too, and rejected then.
+            ``"any"``: members in any order, exactly the texts of valid values. A declared key never comes twice; an undeclared one
+            may only be repeated where that changes nothing.
         whitespace: ``"flexible"`` (any blanks between tokens, runs bounded), ``"compact"``, ``"indent=N"`` or a :class:`Whitespace`.
         max_blanks: bound on a run of blanks.
         escapes: ``"any"`` spelling of a character that JSON allows, or only the ``"minimal"`` one.
