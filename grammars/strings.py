@@ -302,7 +302,7 @@ def text_set(pool: Pool, texts: Iterable[str], escapes: Escapes = "any") -> int:
 
 def _walk(pool: Pool, texts: Iterable[str], escapes: Escapes) -> _Walk | None:
     """The start of a walk over those of the texts that can be written."""
-    codec = _Speller(escapes == "minimal", _writable(pool), pool.writable_bytes)
+    codec = _speller(escapes == "minimal", _writable(pool), pool.writable_bytes)
     kept = tuple(t for t in sorted(set(texts)) if all(codec.spellings(ord(c)) for c in t))
     return _Walk(_TextSet.of(kept, codec), 0, len(kept), 0, b"") if kept else None
 
@@ -357,6 +357,11 @@ class _Speller:
         if hexadecimal and not self.minimal and byte >= ord("a"):
             mask |= 1 << (byte - 32)
         return mask & self.writable_bytes
+
+
+@lru_cache(maxsize=64)
+def _speller(minimal: bool, writable: CharSet, writable_bytes: int) -> _Speller:
+    return _Speller(minimal, writable, writable_bytes)
 
 
 class _TextSet:

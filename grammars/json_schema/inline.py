@@ -72,6 +72,7 @@ class Inline:
         self.scalars, self.limits = writer.meaning.scalars, writer.meaning.limits
         self._states: dict[tuple[Rule, Hashable], State] = {}
         self._alive: dict[tuple[Place, Values], bool] = {}
+        self._narrow: dict[tuple[Terminal, Values], Terminal | None] = {}
         self._shortest: dict[Terminal, bytes] = {}
         self.costs = Costs(self.state, writer.meaning.pool)
 
@@ -136,6 +137,12 @@ class Inline:
         """A move's terminal without what can only become banned values."""
         if not aims[0]:
             return move.terminal
+        part = self.writer.parts.get(move.terminal)
+        if not place.build and isinstance(part, Part):  # a scalar by itself: it is complete
+            key = move.terminal, banned
+            if key not in self._narrow:
+                self._narrow[key] = self.writer.scalar(part, [v for v in aims[1] if values.is_scalar(v) and self.scalars.part_has(part, v)])
+            return self._narrow[key]
         dead = []
         for candidate, lexeme in self._candidates(move.terminal, place, aims):
             after = self.after(place, move, lexeme)
