@@ -418,7 +418,7 @@ class ArrayRule(Rule):
         before = layout.before_element(self.depth, first)
         if before is None:
             edges += self._values(spot)
-        elif self._values(spot):
+        elif self._goes_on(spot):
             edges.append((before, ("element", spot)))
         if self.plan.final(spot):
             edges.append((layout.closing("]", self.depth, first), "end"))
@@ -443,6 +443,14 @@ class ArrayRule(Rule):
             else:
                 found += self._inside(element, self.writer.inline.start(element.goal, self.depth + 1), nearest=True)
         return found
+
+    def _goes_on(self, spot: Spot) -> bool:
+        """Whether an element may come: asked far more often than which."""
+        inline, depth = self.writer.inline, self.depth + 1
+        return any(
+            bool(self.writer.symbols(goal, depth)) if banned is None else inline.alive(inline.start(goal, depth), banned)
+            for goal, _, banned in self.plan.elements(spot)
+        )
 
     def _values(self, spot: Spot) -> list[tuple[Symbol, Hashable]]:
         found = self._known.get(spot)

@@ -223,6 +223,14 @@ class Inline:
             yield None
             return
         for move in self.moves(place.frames):
+            part = self.writer.parts.get(move.terminal)
+            if not place.build and isinstance(
+                part, Part
+            ):  # nothing but the value itself may be banned, and no lexeme need be made to say so
+                if not self.scalars.part_is_empty(self.scalars.part_without(part, filter(values.is_scalar, aims[1]))):
+                    yield None
+                    return
+                continue
             candidates = list(self._candidates(move.terminal, place, aims))
             if move.terminal in self.writer.parts and self._without(move.terminal, [c for c, _ in candidates]) is not None:
                 yield None
