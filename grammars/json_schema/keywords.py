@@ -156,9 +156,9 @@ def _draft(draft: str) -> Mapping[str, Keyword]:
     if at >= 2:
         for name in ("if", "then", "else"):
             add(name, "one", _schema)
-    if at <= 2:
-        add("dependencies", "map|strings", _object)
-    else:
+    # No keyword of the standard any more from 2019-09 on, but one that it lets implementations go on with, and schemas rely on.
+    add("dependencies", "map|strings", _object)
+    if at >= 3:
         add("dependentRequired", "", _lists_of_strings)
         add("dependentSchemas", "map", _object)
         add("minContains", "", _count)

@@ -45,6 +45,9 @@ class JsonSchema(Constraint):
         whitespace: ``"flexible"`` (any blanks between tokens, runs bounded), ``"compact"``, ``"indent=N"`` or a :class:`Whitespace`.
         max_blanks: bound on a run of blanks.
         escapes: ``"any"`` spelling of a character that JSON allows, or only the ``"minimal"`` one.
+        on_unsupported: every keyword is enforced by the masks, so there is nothing that ``"check"`` would have to verify afterwards:
+            it means the same as ``"refuse"``. What is refused cannot be checked either (a malformed schema, one that says nothing, a size
+            beyond ``limits``).
         limits: bounds on the size of the normal form.
 
     Raises:
@@ -62,6 +65,7 @@ class JsonSchema(Constraint):
         whitespace: str | Whitespace = "flexible",
         max_blanks: int | None = None,
         escapes: str = "any",
+        on_unsupported: str = "refuse",
         limits: Limits | None = None,
     ) -> None:
         if draft is not None and draft not in DRAFTS:
@@ -72,6 +76,8 @@ class JsonSchema(Constraint):
             raise ConstraintError(f'order is "schema" or "any", not {order!r}')
         if escapes not in ("any", "minimal"):
             raise ConstraintError(f'escapes is "any" or "minimal", not {escapes!r}')
+        if on_unsupported not in ("refuse", "check"):
+            raise ConstraintError(f'on_unsupported is "refuse" or "check", not {on_unsupported!r}')
         self.document = document_of(schema)
         stated = self.document.get("$schema") if isinstance(self.document, dict) else None
         self.draft = draft_of_uri(stated) or draft or guess_draft(self.document)
