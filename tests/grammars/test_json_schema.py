@@ -340,7 +340,7 @@ def test_table(name: str, order: str) -> None:
         ("7", {"items": [{"type": "integer"}], "additionalItems": {"type": "string"}}, [[1], [1, "a"]], [["a"], [1, 2]]),
         ("7", {"$ref": "#/definitions/i", "minimum": 5, "definitions": {"i": {"type": "integer"}}}, [1], ["x"]),
         ("7", {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}}, [{"a": 1, "b": 1}, {}], [{"a": 1}, {"c": 1}]),
-        ("2020-12", {"dependencies": {"a": ["b"]}}, [{"a": 1}], []),
+        ("2020-12", {"dependencies": {"a": ["b"]}}, [{}, {"a": 1, "b": 1}], [{"a": 1}]),
         ("2019-09", {"items": [{"type": "integer"}]}, [[1, "x"]], [["x"]]),
     ],
 )
