@@ -64,12 +64,16 @@ class Move(NamedTuple):
     to: Hashable
 
 
+_LEVELS = 2  # of nesting down to which the nearest of the edges is singled out
+
+
 class Inline:
     """Runs the rules of one writer. These never call themselves without a lexeme, and have no edges where they end."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.scalars, self.limits = writer.meaning.scalars, writer.meaning.limits
+        self._levels = 0
         self._states: dict[tuple[Rule, Hashable], State] = {}
         self._alive: dict[tuple[Place, Values], bool] = {}
         self._narrow: dict[tuple[Terminal, Values], Terminal | None] = {}
@@ -119,13 +123,23 @@ class Inline:
         return [(terminal, Capture(reader(place, move))) for move, terminal in found if terminal is not None]
 
     def nearest(self, place: Place, banned: Values, reader: Reader) -> list[tuple[Terminal, Capture]]:
-        """The one of the :meth:`edges` that leads to the end soonest; values that are banned may cost a detour."""
+        """The one of the :meth:`edges` that leads to the end soonest; values that are banned may cost a detour.
+
+        The cost of a move may depend on the nearest edges of values inside of it, and these on ever deeper ones where a schema is
+        recursive: a few levels down it is all of the edges, and the search that asks finds the best of them.
+        """
+        if self._levels >= _LEVELS:
+            return self.edges(place, banned, reader)
         aims = values.aims(place.build, banned)
-        for near in (True, False):
-            for move in sorted(self.moves(place.frames, near), key=self._cost):
-                terminal = self._narrowed(place, move, aims, banned)
-                if terminal is not None:
-                    return [(terminal, Capture(reader(place, move)))]
+        self._levels += 1
+        try:
+            for near in (True, False):
+                for move in sorted(self.moves(place.frames, near), key=self._cost):
+                    terminal = self._narrowed(place, move, aims, banned)
+                    if terminal is not None:
+                        return [(terminal, Capture(reader(place, move)))]
+        finally:
+            self._levels -= 1
         return []
 
     def _cost(self, move: Move) -> float:

@@ -180,3 +180,14 @@ def test_spellings_of_one_number(digits: str, exponent: int, text: str) -> None:
     assert pool.matches(expr, text.encode()) == (well_formed and values.number(text) == number)
     assert values.fraction(number) == Fraction(f"{digits}e{exponent}")
     assert values.of_fraction(Fraction(f"{digits}e{exponent}")) == number
+
+
+@pytest.mark.parametrize("prefix", ["", "[", "[{},", '[{"a":[', '[{"a":[{},{"a":['])
+def test_shortest_completions_of_recursive_unique_values(vocabulary: Vocabulary, prefix: str) -> None:
+    """The second element must differ from the first, and the way to differ that comes first leads into the schema itself."""
+    element = {"type": "object", "properties": {"a": {"$ref": "#"}}, "additionalProperties": {"type": "string"}}
+    automaton = JsonSchema({"type": "array", "items": element, "uniqueItems": True, "minItems": 2}).compile(vocabulary)
+    state = automaton.advance_bytes(automaton.start, prefix.encode())
+    rest = vocabulary.decode(automaton.shortest_completion(state))
+    assert automaton.accepts(automaton.advance_bytes(state, rest))
+    assert len(rest) < 40
