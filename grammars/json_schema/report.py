@@ -168,6 +168,9 @@ def _warnings(node: Node, schema: JsonSchema) -> Iterator[Caution]:
 
 def _unknown(node: Node) -> Iterator[Caution]:
     known = keywords_of(node.draft)
+    if "dependencies" in node.schema and node.draft not in ("4", "6", "7"):
+        message = f"dependencies is no keyword of draft {node.draft} any more; it is enforced as in draft 7"
+        yield Caution(node.at("dependencies"), "keyword of another draft", message)
     for name in node.schema:
         if name in known or name in _ANNOTATIONS:
             continue
