@@ -8,7 +8,6 @@ a batch row forks for free. Equal parser configurations are the same state. What
 from __future__ import annotations
 
 import heapq
-import threading
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -52,7 +51,6 @@ class Automaton:
     def __init__(self, constraint: Constraint, vocabulary: Vocabulary, limits: Limits) -> None:
         self.vocabulary, self.limits, self.words = vocabulary, limits, vocabulary.words
         self._constraint = constraint
-        self._lock = threading.RLock()
         self._origins: list[tuple[int, bytes]] = [(0, b""), (0, b"")]
         self._rows: OrderedDict[int, NDArray[np.int32]] = OrderedDict()
         self._eos = tuple(vocabulary.eos_token_ids)
@@ -62,11 +60,6 @@ class Automaton:
         if not self._stepper.start:
             raise ConstraintError("the language is empty, no text fits it")
         self.start = self._intern(self._stepper.start, 0, b"")
-
-    @classmethod
-    def of(cls, constraint: Constraint, vocabulary: Vocabulary, limits: Limits) -> Automaton:
-        """Compiles ``constraint``; see :meth:`grammars.constraint.Constraint.compile`."""
-        return cls(constraint, vocabulary, limits)
 
     # ------------------------------------------------------------ the arena
     def _arena(self) -> None:

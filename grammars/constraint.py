@@ -42,7 +42,7 @@ class Constraint:
         """
         from .automaton import Automaton
 
-        return Automaton.of(self, vocabulary, limits or self.limits)
+        return Automaton(self, vocabulary, limits or self.limits)
 
     def __add__(self, other: Constraint | str) -> Sequence:
         return Sequence([self, other])

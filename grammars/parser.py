@@ -40,7 +40,7 @@ class Parser:
     """Kernels and parser states of one grammar over one lexer; see the module's docstring."""
 
     def __init__(self, start: Rule, lexer: Lexer, limits: Limits) -> None:
-        self.root, self.lexer, self.limits = start, lexer, limits
+        self.lexer, self.limits = lexer, limits
         hashes = dict.fromkeys(("return_hash", "kernel_hash", "parser_hash"), self._rehash)
         self.tables = Tables(PARSER, hashes | {"goto_keys": self._refill, "restrict_keys": self._refill})
         self.tables.count[earley.LIMIT] = limits.item_set
