@@ -1,7 +1,8 @@
 """A model + states -> text: decode loops, their token masks on the device, and the table of methods with their laws.
 
 Reading order: :mod:`.registry` (what a method declares: its law), :mod:`.sampling` (one step: logits in, tokens out), :mod:`.masks`
-(packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop).
+(packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop); :mod:`.models` (the
+language models that samplers ask: contexts in, log-probabilities out).
 
 Names are loaded when they are first used.
 """
@@ -15,20 +16,44 @@ if TYPE_CHECKING:
     from .budget import Budget
     from .masked import Request, Step, decode
     from .masks import MaskTable
+    from .models import Context, Counting, LanguageModel, TabularModel, Usage
     from .registry import Law, Method, method, methods
     from .sampling import Drawn, Settings, choose
 
-__all__ = ["Budget", "Drawn", "Law", "MaskTable", "Method", "Request", "Settings", "Step", "choose", "decode", "method", "methods"]
+__all__ = [
+    "Budget",
+    "Context",
+    "Counting",
+    "Drawn",
+    "LanguageModel",
+    "Law",
+    "MaskTable",
+    "Method",
+    "Request",
+    "Settings",
+    "Step",
+    "TabularModel",
+    "Usage",
+    "choose",
+    "decode",
+    "method",
+    "methods",
+]
 
 _LAZY = {
     "Budget": ".budget",
+    "Context": ".models",
+    "Counting": ".models",
     "Drawn": ".sampling",
+    "LanguageModel": ".models",
     "Law": ".registry",
     "MaskTable": ".masks",
     "Method": ".registry",
     "Request": ".masked",
     "Settings": ".sampling",
     "Step": ".masked",
+    "TabularModel": ".models",
+    "Usage": ".models",
     "choose": ".sampling",
     "decode": ".masked",
     "method": ".registry",
