@@ -126,7 +126,7 @@ def test_cases_are_what_they_are_for() -> None:
 
 def test_dead_ends_and_holes_are_there() -> None:
     """Prefixes that the language allows and that the model reaches, but from which no text of the target goes on."""
-    for name, least in (("dead ends", 0.4), ("holes", 0.5)):
+    for name in ("dead ends", "holes"):
         problem = case(name)
         alive = {s[:i] for s in problem.masses for i in range(len(s))}
         lost, todo = 0.0, [((), problem.automaton.start)]  # type: ignore[union-attr]
@@ -140,7 +140,7 @@ def test_dead_ends_and_holes_are_there() -> None:
                     lost += problem.probability((*prefix, token))
                 else:
                     todo.append(((*prefix, token), after))
-        assert lost > least
+        assert lost > 0.4
 
 
 # ---------------------------------------------------------------- statistics
