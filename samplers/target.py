@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 
     from .models.protocol import Context, LanguageModel
 
-__all__ = ["Check", "Meter", "Reward", "Sample", "Samples", "Target", "effective_size", "log_mean", "relative_error", "streams"]
+__all__ = [
+    "Check",
+    "Meter",
+    "Reward",
+    "Sample",
+    "Samples",
+    "Target",
+    "effective_size",
+    "log_mean",
+    "relative_error",
+    "require_positive",
+    "streams",
+]
 
 Check = Callable[[tuple[int, ...], int], bool]
 Reward = Callable[[tuple[int, ...], bool], float]
@@ -121,20 +133,25 @@ class Target:
         ``check`` one call of it for every token of the mask.
         """
         width = self.model.width
-        mask = torch.zeros(width, dtype=torch.bool)
         if len(prefix) >= self.max_tokens or state in (0, 1):
-            return mask
+            return torch.zeros(width, dtype=torch.bool)
         if len(prefix) == self.max_tokens - 1:
-            ends = [t for t in sorted(self.ends) if t < width and self.advance(state, t) != 0]
-            mask[ends] = True
-        elif self.automaton is None:
-            mask[:] = True
+            mask = torch.zeros(width, dtype=torch.bool)
+            mask[[t for t in self.ends if t < width and self.advance(state, t) != 0]] = True
         else:
-            bits = np.unpackbits(self.automaton.mask(state).view(np.uint8), bitorder="little")[:width]
-            mask[: len(bits)] = torch.from_numpy(bits.astype(np.bool_))
+            mask = self.automaton_mask(state)
         if self.check is not None:
             for token in mask.nonzero()[:, 0].tolist():
                 mask[token] = bool(self.check(prefix, token))
+        return mask
+
+    def automaton_mask(self, state: int) -> torch.Tensor:
+        """What the automaton alone allows in ``state``, which must not be 0 (dead): ``bool[model.width]``, the caller's to change."""
+        if self.automaton is None:
+            return torch.ones(self.model.width, dtype=torch.bool)
+        bits = np.unpackbits(self.automaton.mask(state).view(np.uint8), bitorder="little")[: self.model.width]
+        mask = torch.zeros(self.model.width, dtype=torch.bool)
+        mask[: len(bits)] = torch.from_numpy(bits.astype(np.bool_))
         return mask
 
     def contains(self, tokens: Sequence[int]) -> bool:
@@ -267,6 +284,13 @@ class Meter:
         self.calls += 1
         out = self.target.logprobs(list(places))
         return out if len(places) == len(rows) else out[torch.tensor(rows)]
+
+
+def require_positive(**values: int) -> None:
+    """Raises a ``ValueError`` for the first of the named numbers that is below 1."""
+    for name, value in values.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
 
 
 def streams(seed: int, n: int, first: int = 0) -> list[random.Random]:
