@@ -14,13 +14,14 @@ equal length may differ in tokens) is the rest of the last plan carried along.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grammars.errors import ConstraintError
 
-from .masks import Mask
+from .masks import Mask, serial
 from .registry import method
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Budget:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
+        self.serial = serial(automaton)
         self._need: dict[int, int] = {}
         self._worst: dict[int, int] = {}
 
@@ -91,12 +93,23 @@ class Budget:
         bad = bad[bad != self._first(state, plan)]
         np.bitwise_and.at(row.view(np.uint32), bad >> 5, ~(np.uint32(1) << (bad & 31).astype(np.uint32)))
 
+    def key(self, state: int, left: int, plan: Plan) -> Hashable:
+        """What the mask of a row depends on: the key of :meth:`~samplers.masks.MaskTable.select`."""
+        if self.binds(state, left):
+            return self.serial, state, left, self._first(state, plan)
+        return self.serial, state
+
+    def fill(self, state: int, left: int, plan: Plan, row: np.ndarray) -> None:
+        """Writes the mask of a row, whether the budget binds or not, into ``row``, which may be longer than the vocabulary's masks."""
+        row = row[: self.automaton.words]
+        if self.binds(state, left):
+            self.fill_mask(state, left, plan, row)
+        else:
+            self.automaton.fill_mask(state, row)
+
     def mask(self, state: int, left: int, plan: Plan) -> Mask:
         """Key and filler of the mask of a row, for :meth:`~samplers.masks.MaskTable.indices`."""
-        automaton = self.automaton
-        if self.binds(state, left):
-            return (automaton, state, left, self._first(state, plan)), lambda row: self.fill_mask(state, left, plan, row[: automaton.words])
-        return plain_mask(automaton, state)
+        return self.key(state, left, plan), lambda row: self.fill(state, left, plan, row)
 
     def advance(self, state: int, plan: Plan, token: int, left: int) -> tuple[int, Plan]:
         """State and plan after ``token``, with ``left`` tokens to go after it."""
@@ -108,4 +121,4 @@ class Budget:
 
 def plain_mask(automaton: Automaton, state: int) -> Mask:
     """Key and filler of the mask of ``state`` where no budget binds."""
-    return (automaton, state), lambda row: automaton.fill_mask(state, row[: automaton.words])
+    return (serial(automaton), state), lambda row: automaton.fill_mask(state, row[: automaton.words])

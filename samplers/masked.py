@@ -8,16 +8,17 @@ noise of the model's batched kernels).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 
 from grammars.errors import DeadEnd, ModelError
 
-from .budget import Budget, Plan, plain_mask
-from .masks import Mask, MaskTable
+from .budget import Budget, Plan
+from .masks import MaskTable, serial
 from .registry import method
 from .sampling import Settings, choose
 
@@ -75,18 +76,28 @@ class _Row:
     state: int
     left: int
     generator: torch.Generator
+    serial: int
     plan: Plan = None
 
     @classmethod
     def of(cls, index: int, request: Request) -> _Row:
-        start = 0 if request.automaton is None else request.automaton.start
-        return cls(index, request, start, request.max_tokens, torch.Generator().manual_seed(request.seed))
+        start, number = (0, -1) if request.automaton is None else (request.automaton.start, serial(request.automaton))
+        return cls(index, request, start, request.max_tokens, torch.Generator().manual_seed(request.seed), number)
 
-    def mask(self) -> Mask | None:
-        automaton, budget = self.request.automaton, self.request.budget
-        if automaton is None:
+    def key(self) -> Hashable | None:
+        """Of the row's mask; see :meth:`~samplers.masks.MaskTable.select`."""
+        if self.request.automaton is None:
             return None
-        return plain_mask(automaton, self.state) if budget is None else budget.mask(self.state, self.left, self.plan)
+        budget = self.request.budget
+        return (self.serial, self.state) if budget is None else budget.key(self.state, self.left, self.plan)
+
+    def fill(self, row: np.ndarray) -> None:
+        automaton, budget = self.request.automaton, self.request.budget
+        assert automaton is not None
+        if budget is None:
+            automaton.fill_mask(self.state, row[: automaton.words])
+        else:
+            budget.fill(self.state, self.left, self.plan, row)
 
     def advance(self, token: int, ends: frozenset[int]) -> Reason | None:
         automaton, budget = self.request.automaton, self.request.budget
@@ -205,5 +216,5 @@ def _allowed(table: MaskTable, rows: Sequence[_Row], width: int) -> torch.Tensor
         return None
     if table.width != width:
         raise ModelError(f"the mask table is for {table.width} logits, the model has {width}")
-    return table.allowed(table.indices([row.mask() for row in rows]))
+    return table.select([row.key() for row in rows], lambda i, mask: rows[i].fill(mask)).allowed()
 

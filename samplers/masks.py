@@ -6,20 +6,61 @@ device once; after that a decoding step sends one integer a row.
 
 from __future__ import annotations
 
+import itertools
+import threading
+import weakref
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-__all__ = ["FREE", "Mask", "MaskTable"]
+from .device import FREE, allowed_tokens, mask_logits
 
-FREE = 0  # index of the row that allows everything
+if TYPE_CHECKING:
+    from grammars.automaton import Automaton
+
+__all__ = ["FREE", "Mask", "MaskTable", "Selection", "serial"]
 
 Mask = tuple[Hashable, Callable[[np.ndarray], object]]  # a key and what fills the key's packed row
 
+_serials: weakref.WeakKeyDictionary[Automaton, int] = weakref.WeakKeyDictionary()
+_numbers = itertools.count()
+_lock = threading.Lock()
+
+
+def serial(automaton: Automaton) -> int:
+    """A number of this automaton in this process: what keys of masks are made of, so that a table keeps no automaton alive."""
+    with _lock:
+        found = _serials.get(automaton)
+        if found is None:
+            found = _serials[automaton] = next(_numbers)
+        return found
+
+
+class Selection:
+    """The masks of one step, one a row; stays good whatever becomes of the table.
+
+    Attributes:
+        indices: ``int32[n]`` on the device, numbers of masks.
+    """
+
+    __slots__ = ("_table", "_width", "indices")
+
+    def __init__(self, table: torch.Tensor, indices: torch.Tensor, width: int) -> None:
+        self._table, self.indices, self._width = table, indices, width
+
+    def allowed(self) -> torch.Tensor:
+        """``bool[n, width]``: what the masks allow."""
+        return allowed_tokens(self._table, self.indices, self._width)
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """``logits`` (``[n, width]``) with minus infinity for what is not allowed; see :func:`samplers.device.mask_logits`."""
+        return mask_logits(logits, self._table, self.indices)
+
 
 class MaskTable:
-    """Packed masks by key.
+    """Packed masks by key. May be used from several threads.
 
     Args:
         width: number of logits; tokens beyond what a mask covers (padding ids) are not allowed.
@@ -32,43 +73,63 @@ class MaskTable:
         self.width, self.device = width, torch.device(device)
         self.words = max(-(-width // 32), words)
         self.max_rows = max(64, max_bytes // (4 * self.words))
-        self._shifts = torch.arange(32, dtype=torch.int32, device=self.device)
+        self._lock = threading.Lock()
         self._clear(32)
 
     def _clear(self, rows: int) -> None:
-        self._index: dict[Hashable, int] = {}
+        self._index: dict[Hashable, int] = {None: FREE}
         self._table = torch.zeros((rows, self.words), dtype=torch.int32, device=self.device)
         self._table[FREE] = -1
 
     def __len__(self) -> int:
-        return len(self._index) + 1
+        return len(self._index)
+
+    def select(self, keys: Sequence[Hashable | None], fill: Callable[[int, np.ndarray], object]) -> Selection:
+        """The masks of one step.
+
+        Args:
+            keys: for every row ``None`` (all is allowed) or the key of its mask. Equal keys have equal masks.
+            fill: ``fill(i, row)`` writes the mask of row ``i``, whose key is not in the table yet, into ``row`` (``int32[words]``,
+                zeros when it is called). Must not call the table.
+        """
+        with self._lock:
+            found = list(map(self._index.get, keys))
+            if None in found:
+                found = self._missing(keys, fill)
+            table = self._table
+        return Selection(table, torch.tensor(found, dtype=torch.int32, device=self.device), self.width)
+
+    def _missing(self, keys: Sequence[Hashable | None], fill: Callable[[int, np.ndarray], object]) -> list[int | None]:
+        """Numbers of the masks after those not yet there have been filled in."""
+        new = {key: i for i, key in enumerate(keys) if key not in self._index}
+        if len(self._index) + len(new) > self.max_rows:
+            self._clear(len(self._table))
+            new = {key: i for i, key in enumerate(keys) if key is not None}
+        block = np.zeros((len(new), self.words), dtype=np.int32)
+        for row, i in zip(block, new.values()):
+            fill(i, row)
+        first = len(self._index)
+        while first + len(new) > len(self._table):
+            self._table = torch.cat([self._table, torch.zeros_like(self._table)])
+        self._table[first : first + len(new)] = torch.from_numpy(block).to(self.device)
+        self._index.update(zip(new, range(first, first + len(new))))
+        return list(map(self._index.get, keys))
 
     def indices(self, wanted: Sequence[Mask | None]) -> torch.Tensor:
-        """Indices of the masks of one step, ``int64[len(wanted)]`` on the device.
+        """Numbers of the masks of one step, ``int32[len(wanted)]`` on the device; good until the table starts anew.
 
         Args:
             wanted: for every row ``None`` (all is allowed) or a key and the function that fills the key's packed row
                 (``int32[words]``, zeros when it is called), called only if the key is not in the table.
         """
-        new = {pair[0] for pair in wanted if pair is not None} - self._index.keys()
-        if len(self._index) + 1 + len(new) > self.max_rows:
-            self._clear(len(self._table))
-            new = {pair[0] for pair in wanted if pair is not None}
-        if new:
-            self._fill({pair[0]: pair[1] for pair in wanted if pair is not None and pair[0] in new})
-        return torch.tensor([FREE if pair is None else self._index[pair[0]] for pair in wanted], device=self.device)
 
-    def _fill(self, new: dict[Hashable, Callable[[np.ndarray], object]]) -> None:
-        block = np.zeros((len(new), self.words), dtype=np.int32)
-        for row, fill in zip(block, new.values()):
-            fill(row)
-        first = len(self)
-        while first + len(new) > len(self._table):
-            self._table = torch.cat([self._table, torch.zeros_like(self._table)])
-        self._table[first : first + len(new)] = torch.from_numpy(block).to(self.device)
-        self._index.update(zip(new, range(first, first + len(new))))
+        def fill(i: int, row: np.ndarray) -> None:
+            pair = wanted[i]
+            assert pair is not None
+            pair[1](row)
+
+        return self.select([None if pair is None else pair[0] for pair in wanted], fill).indices
 
     def allowed(self, indices: torch.Tensor) -> torch.Tensor:
         """``bool[len(indices), width]``: what the masks at ``indices`` allow."""
-        bits = (self._table[indices].unsqueeze(-1) >> self._shifts) & 1
-        return bits.flatten(1)[:, : self.width].bool()
+        return allowed_tokens(self._table, indices, self.width)
