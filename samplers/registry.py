@@ -22,7 +22,7 @@ Law = Literal["exact", "exact in the limit", "argmax", "bounded", "lossy"]
 T = TypeVar("T", bound=Callable[..., object])
 
 _METHODS: dict[str, Method] = {}
-_MODULES = ("samplers.sampling", "samplers.budget", "samplers.masked")
+_MODULES = ("samplers.sampling", "samplers.budget", "samplers.masked", "samplers.smc.loop")
 
 
 @dataclass(frozen=True, slots=True)
