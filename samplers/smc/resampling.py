@@ -48,12 +48,12 @@ def _systematic(weights: torch.Tensor, n: int, generator: torch.Generator) -> to
 
 def _residual(weights: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     expected = weights * n
-    sure = expected.floor()
+    sure = (expected + 1e-9).floor()  # a whole number that rounding made smaller is meant
     ancestors = torch.repeat_interleave(torch.arange(len(weights)), sure.long())
     rest = n - len(ancestors)
     if rest == 0:
         return ancestors
-    return torch.cat([ancestors, _multinomial(expected - sure, rest, generator)])
+    return torch.cat([ancestors, _multinomial((expected - sure).clamp(min=0), rest, generator)])
 
 
 SCHEMES: dict[str, Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]] = {
