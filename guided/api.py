@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -22,6 +22,9 @@ from .model import Compiled, Model, load
 from .partial import NOTHING
 from .prompts import Prompt, is_single, prompt_ids
 from .result import Partial, Result, Timings
+
+if TYPE_CHECKING:
+    from samplers.warpers import Pipeline
 
 __all__ = ["generate", "stream"]
 
@@ -49,6 +52,7 @@ class _Job:
         self.began = time.perf_counter()
         self.model = model if isinstance(model, Model) else load(model)
         self.settings = Settings(options.temperature, options.top_k, options.top_p)
+        self.warpers = options.warpers
         if options.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {options.max_tokens}")
         self.target: Target = target_of(constraint)
@@ -71,7 +75,7 @@ class _Job:
         return Request(ids, self.compiled.automaton, room, seed, budget)
 
     def steps(self, requests: Sequence[Request]) -> Iterator[list[Step]]:
-        return decode(self.model.model, requests, self.model.vocabulary.eos_token_ids, self.settings, self.model.masks)
+        return decode(self.model.model, requests, self.model.vocabulary.eos_token_ids, self.settings, self.model.masks, self.warpers)
 
     def result(self, request: Request, made: _Text, first: float) -> Result:
         text = self.model.vocabulary.decode(made.tokens).decode("utf-8", "replace")
@@ -111,6 +115,7 @@ class _Options:
     budget: bool
     chat: bool
     instruct: bool
+    warpers: Pipeline | Sequence[Any] | None = None
 
 
 def _seeds(seed: int, count: int) -> list[int]:
@@ -132,6 +137,7 @@ def generate(
     batch_size: int = 8,
     chat: bool = True,
     instruct: bool = True,
+    warpers: Pipeline | Sequence[Any] | None = None,
 ) -> Any:
     """Text that fits a constraint, and its value.
 
@@ -149,6 +155,9 @@ def generate(
         batch_size: prompts that run through the model together.
         chat: put a text into the model's chat template, where it has one.
         instruct: tell a chat model the schema, in a paragraph behind the user's last message; what the user wrote stays as it is.
+        warpers: a :class:`samplers.warpers.Pipeline`, or its parts in order (logits processors of Hugging Face, too): they shape each
+            step's distribution before ``temperature``, ``top_k`` and ``top_p`` do. The constraint's mask comes first, or where
+            ``CONSTRAINT`` stands among them; the pipeline's ``law`` and ``target`` state what a step then follows.
 
     Returns:
         A :class:`Result`, or a list of them for a list of prompts.
@@ -163,7 +172,7 @@ def generate(
     prompts: Sequence[Any] = [prompt] if single else prompt
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-    job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct))
+    job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers))
     results: list[Result] = []
     for at in range(0, len(job.requests), batch_size):
         results += _batch(job, job.requests[at : at + batch_size])
@@ -193,6 +202,7 @@ def stream(
     budget: bool = True,
     chat: bool = True,
     instruct: bool = True,
+    warpers: Pipeline | Sequence[Any] | None = None,
 ) -> Iterator[Partial | Result]:
     """As :func:`generate` for one prompt, piece by piece.
 
@@ -204,7 +214,8 @@ def stream(
     """
     if not is_single(prompt):
         raise ValueError("stream takes one prompt (a text or a list of messages); generate takes lists of prompts")
-    return _pieces(_Job(model, [prompt], constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct)))
+    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers)
+    return _pieces(_Job(model, [prompt], constraint, options))
 
 
 def _pieces(job: _Job) -> Iterator[Partial | Result]:

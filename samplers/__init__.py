@@ -2,7 +2,7 @@
 
 Reading order: :mod:`.registry` (what a method declares: its law), :mod:`.sampling` (one step: logits in, tokens out), :mod:`.masks`
 (packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop); :mod:`.models` (the
-language models that samplers ask: contexts in, log-probabilities out).
+language models that samplers ask: contexts in, log-probabilities out); :mod:`.warpers` (what shapes a step's distribution).
 
 Names are loaded when they are first used.
 """
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from .models import Context, Counting, LanguageModel, TabularModel, Usage
     from .registry import Law, Method, method, methods
     from .sampling import Drawn, Settings, choose
+    from .warpers import CONSTRAINT, Pipeline, Warper
 
 __all__ = [
+    "CONSTRAINT",
     "Budget",
     "Context",
     "Counting",
@@ -29,11 +31,13 @@ __all__ = [
     "Law",
     "MaskTable",
     "Method",
+    "Pipeline",
     "Request",
     "Settings",
     "Step",
     "TabularModel",
     "Usage",
+    "Warper",
     "choose",
     "decode",
     "method",
@@ -41,6 +45,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "CONSTRAINT": ".warpers",
     "Budget": ".budget",
     "Context": ".models",
     "Counting": ".models",
@@ -49,11 +54,13 @@ _LAZY = {
     "Law": ".registry",
     "MaskTable": ".masks",
     "Method": ".registry",
+    "Pipeline": ".warpers",
     "Request": ".masked",
     "Settings": ".sampling",
     "Step": ".masked",
     "TabularModel": ".models",
     "Usage": ".models",
+    "Warper": ".warpers",
     "choose": ".sampling",
     "decode": ".masked",
     "method": ".registry",

@@ -8,8 +8,9 @@ noise of the model's batched kernels).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +25,9 @@ from .sampling import Settings, choose
 
 if TYPE_CHECKING:
     from grammars.automaton import Automaton
+
+    from .warpers.base import Row
+    from .warpers.pipeline import Pipeline
 
 __all__ = ["Request", "Step", "decode"]
 
@@ -78,6 +82,7 @@ class _Row:
     generator: torch.Generator
     serial: int
     plan: Plan = None
+    made: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, index: int, request: Request) -> _Row:
@@ -102,6 +107,7 @@ class _Row:
     def advance(self, token: int, ends: frozenset[int]) -> Reason | None:
         automaton, budget = self.request.automaton, self.request.budget
         self.left -= 1
+        self.made.append(token)
         if automaton is not None:
             if budget is None:
                 self.state = automaton.advance(self.state, token)
@@ -166,6 +172,7 @@ def decode(
     eos_token_ids: Sequence[int],
     settings: Settings = _PLAIN,
     table: MaskTable | None = None,
+    warpers: Pipeline | Iterable[Any] | None = None,
 ) -> Iterator[list[Step]]:
     """Generates one text for every request, all together; yields the tokens of each step.
 
@@ -175,6 +182,7 @@ def decode(
         eos_token_ids: ids that end a text; a constrained row can take one only where its language allows it.
         settings: temperature, top-k, top-p.
         table: masks of earlier calls on the same device, to be used again.
+        warpers: a :class:`~samplers.warpers.Pipeline`, or its parts in order; they act before ``settings``. The pipeline states its law.
 
     Yields:
         One :class:`Step` for every row that is not finished, in the order of the requests.
@@ -193,6 +201,7 @@ def decode(
             request.budget.check(request.max_tokens)
     rows = [_Row.of(i, request) for i, request in enumerate(requests)]
     ends = frozenset(eos_token_ids)
+    pipeline = _pipeline(warpers)
     forward = _Forward(model, [r.prompt for r in requests], next(iter(eos_token_ids), 0))
     while rows:
         logits = forward.logits()
@@ -201,7 +210,8 @@ def decode(
             table = MaskTable(logits.shape[-1], logits.device, words)
         allowed = _allowed(table, rows, logits.shape[-1])
         uniforms = torch.stack([torch.rand((), dtype=torch.float64, generator=row.generator) for row in rows])
-        choice = choose(logits, allowed, uniforms, settings)
+        warp = None if pipeline is None else partial(pipeline.apply, _texts(rows) if pipeline.reads_text else [])
+        choice = choose(logits, allowed, uniforms, settings, warp)
         facts = zip(rows, choice.tokens.tolist(), choice.logprobs.tolist(), choice.log_kept.tolist())
         steps = [Step(row.index, token, logprob, kept, row.advance(token, ends)) for row, token, logprob, kept in facts]
         yield steps
@@ -209,6 +219,23 @@ def decode(
         rows = [rows[i] for i in keep]
         if rows:
             forward.feed(choice.tokens, keep)
+
+
+def _pipeline(warpers: Pipeline | Iterable[Any] | None) -> Pipeline | None:
+    """The pipeline of this call, at the beginning of its texts."""
+    if warpers is None:
+        return None
+    from .warpers.pipeline import as_pipeline
+
+    pipeline = as_pipeline(warpers)
+    pipeline.reset()
+    return pipeline
+
+
+def _texts(rows: Sequence[_Row]) -> list[Row]:
+    from .warpers.base import Row
+
+    return [Row([*row.request.prompt, *row.made], len(row.request.prompt), row.request.seed) for row in rows]
 
 
 def _allowed(table: MaskTable, rows: Sequence[_Row], width: int) -> torch.Tensor | None:

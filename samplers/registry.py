@@ -22,7 +22,32 @@ Law = Literal["exact", "exact in the limit", "argmax", "bounded", "lossy"]
 T = TypeVar("T", bound=Callable[..., object])
 
 _METHODS: dict[str, Method] = {}
-_MODULES = ("samplers.sampling", "samplers.budget", "samplers.masked", "samplers.smc.loop")
+_WARPERS = (
+    "bregman",
+    "cautious",
+    "contrastive_decoding",
+    "contrastive_search",
+    "cutoff",
+    "frustratingly_simple",
+    "guidance",
+    "look_back",
+    "min_p",
+    "mirostat",
+    "momentum",
+    "no_repeat",
+    "penalties",
+    "penalty_decoding",
+    "simplex",
+    "top_n_sigma",
+    "typical",
+)
+_MODULES = (
+    "samplers.sampling",
+    "samplers.budget",
+    "samplers.masked",
+    "samplers.smc.loop",
+    *(f"samplers.warpers.{name}" for name in _WARPERS),
+)
 
 
 @dataclass(frozen=True, slots=True)

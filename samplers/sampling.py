@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from .registry import method
 
-__all__ = ["Drawn", "Settings", "choose"]
+__all__ = ["Drawn", "Settings", "Warp", "choose", "draw", "top_k", "top_p"]
+
+Warp = Callable[[torch.Tensor, "torch.Tensor | None"], tuple[torch.Tensor, torch.Tensor]]
+"""Scores and what is allowed in, scores of the allowed tokens and :attr:`Drawn.log_kept` out: a pipeline of warpers, say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +57,16 @@ class Drawn:
     log_kept: torch.Tensor
 
 
-def _top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
+def top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """Keeps the ``k`` best scores of each row and those that tie with the k-th; the others become minus infinity."""
     if k >= scores.shape[-1]:
         return scores
     kth = scores.topk(k, dim=-1).values[..., -1:]
     return scores.masked_fill(scores < kth, float("-inf"))
 
 
-def _top_p(scores: torch.Tensor, p: float) -> torch.Tensor:
+def top_p(scores: torch.Tensor, p: float) -> torch.Tensor:
+    """Keeps the fewest best scores of each row whose softmax holds ``p``; the others become minus infinity."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     before = ordered.softmax(-1).cumsum(-1).roll(1, -1)
     before[..., 0] = 0
@@ -97,33 +103,41 @@ def _top_p(scores: torch.Tensor, p: float) -> torch.Tensor:
     paper="Holtzman et al. 2020, arXiv:1904.09751",
     use="top_p=P",
 )
-def choose(logits: torch.Tensor, allowed: torch.Tensor | None, uniforms: torch.Tensor, settings: Settings) -> Drawn:
+def choose(
+    logits: torch.Tensor, allowed: torch.Tensor | None, uniforms: torch.Tensor, settings: Settings, warp: Warp | None = None
+) -> Drawn:
     """Draws one token a row.
 
     Args:
         logits: ``[rows, width]``.
         allowed: ``bool[rows, width]``, at least one a row; ``None``: everything.
         uniforms: ``float64[rows]`` in [0, 1), on any device: the only randomness (inverse of the cumulative distribution).
+        settings: temperature, top-k and top-p.
+        warp: shapes the distribution, and applies the mask where it stands in it, before the settings act.
     """
     scores = logits.double()
     model = scores.logsumexp(-1)
-    warped = scores / settings.temperature if settings.temperature else scores
-    total = warped.logsumexp(-1)
-    if allowed is not None:
-        warped = warped.masked_fill(~allowed, float("-inf"))
-    kept = (warped.logsumexp(-1) - total).clamp(max=0)
+    if warp is not None:
+        warped, kept = warp(scores, allowed)
+        warped = warped / settings.temperature if settings.temperature else warped
+    else:
+        warped = scores / settings.temperature if settings.temperature else scores
+        total = warped.logsumexp(-1)
+        if allowed is not None:
+            warped = warped.masked_fill(~allowed, float("-inf"))
+        kept = (warped.logsumexp(-1) - total).clamp(max=0)
     if not settings.temperature:
         tokens = warped.argmax(-1)
     else:
         if settings.top_k is not None:
-            warped = _top_k(warped, settings.top_k)
+            warped = top_k(warped, settings.top_k)
         if settings.top_p is not None and settings.top_p < 1:
-            warped = _top_p(warped, settings.top_p)
-        tokens = _draw(warped, uniforms.to(warped.device))
+            warped = top_p(warped, settings.top_p)
+        tokens = draw(warped, uniforms.to(warped.device))
     return Drawn(tokens, scores.gather(-1, tokens[:, None])[:, 0] - model, kept)
 
 
-def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Index whose interval of the cumulative distribution holds the row's uniform; never one of probability zero."""
     cumulative = scores.softmax(-1).cumsum(-1)
     target = uniforms[:, None] * cumulative[:, -1:]
