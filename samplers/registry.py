@@ -46,6 +46,11 @@ _MODULES = (
     "samplers.budget",
     "samplers.masked",
     "samplers.smc.loop",
+    "samplers.importance",
+    "samplers.rejection",
+    "samplers.cars",
+    "samplers.asap",
+    "samplers.awrs",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
 )
 
