@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,7 +116,9 @@ def suite(
 @app.command("masks")
 def masks(
     data: DataArgument,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id.")] = "packaged",
+    tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id; or several.")] = (
+        "packaged"
+    ),
     engines: Annotated[str, typer.Option("--engines", help="Of guided, llguidance, xgrammar, xgrammar-strict, outlines-core.")] = "guided",
     split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given again.")] = None,
     cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: the process's own CPU time, or the wall's.")] = True,
@@ -130,29 +133,35 @@ def masks(
 ) -> None:
     """MaskBench: compile, time to the first mask, times of masks, and verdicts; of several engines in one run.
 
-    Engines take turns schema by schema, each in a guarded process of its own. The numbers also go to OUT/masks.json.
+    Engines take turns schema by schema, each in a guarded process of its own. The numbers also go to masks.json and masks.md in OUT, or,
+    where several tokenizers are given (with commas between them), in a folder in OUT for each.
     """
     from .evaluation import mask_report
-    from .evaluation.masks import run_masks
+    from .evaluation.masks import run_masks, versions
     from .evaluation.suites import maskbench
     from .evaluation.suites import sample as chosen
 
+    tokenizers = [name for name in tokenizer.split(",") if name]
     with _reported():
         cases = maskbench(data, split or ())
         cases = chosen(cases, sample, seed) if sample else cases
         names = [name for name in engines.split(",") if name]
         options: dict[str, Any] = {"cpu": cpu, "seconds": seconds, "megabytes": megabytes}
-        records = run_masks(cases, out, tokenizer=tokenizer, engines=names, seed=seed, console=_bar(), **options)
-        found = mask_report.summary(records, {"tokenizer": tokenizer, "sample": sample, "seed": seed, **options})
-        (out / "masks.json").write_text(json.dumps(found, indent=1))
-        if picture:
-            mask_report.plot(records, out / "masks.png", f"MaskBench, {len(cases)} schemas, tokenizer {tokenizer}")
-    if as_json:
-        typer.echo(json.dumps(found, indent=1))
-    elif markdown:
-        typer.echo(mask_report.markdown(found))
-    else:
-        mask_report.show(found, _page())
+        for name in tokenizers:
+            folder = out / re.sub(r"[^\w.-]+", "_", name) if len(tokenizers) > 1 else out
+            records = run_masks(cases, folder, tokenizer=name, engines=names, seed=seed, console=_bar(), **options)
+            run = {"tokenizer": name, "sample": sample, "schemas": len(cases), "seed": seed, "versions": versions(names), **options}
+            found = mask_report.summary(records, run)
+            (folder / "masks.json").write_text(json.dumps(found, indent=1))
+            (folder / "masks.md").write_text(mask_report.markdown(found) + "\n")
+            if picture:
+                mask_report.plot(records, folder / "masks.png", f"MaskBench, {len(cases)} schemas, tokenizer {name}")
+            if as_json:
+                typer.echo(json.dumps(found, indent=1))
+            elif markdown:
+                typer.echo(mask_report.markdown(found))
+            else:
+                mask_report.show(found, _page())
 
 
 @app.command("verdicts")

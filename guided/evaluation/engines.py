@@ -52,7 +52,7 @@ class Engine(ABC):
 
     @abstractmethod
     def compile(self, schema: Any) -> None:
-        """Makes ready for a schema.
+        """Makes ready for a schema, up to and with what a first text needs; :meth:`begin` comes next.
 
         Raises:
             Refused: the engine does not take it.
@@ -140,7 +140,6 @@ class LLGuidance(Engine):
             raise Refused(str(error)) from error
         if self._first.is_error():
             raise Refused(self._first.get_error())
-        self.begin()
 
     def begin(self) -> None:
         self._matcher = self._first.deep_copy()

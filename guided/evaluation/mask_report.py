@@ -13,14 +13,12 @@ from rich.table import Table
 
 from grammars.errors import GuidedError
 
+from .figures import TIMES, LikeForLike, Records, compare, figures, like_for_like
 from .report import PERCENTILES, percentiles
 
-__all__ = ["markdown", "plot", "show", "summary"]
+__all__ = ["figure_table", "markdown", "number", "plot", "pyplot", "show", "summary"]
 
-Records = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Records (see :class:`.masks.MaskRecord`) by engine, the same schemas in each."""
 COUNTS = ("schemas", "passed", "wrong accept", "wrong reject", "refused", "error", "crash", "timeout", "memory")
-TIMES = ("compile ms", "first mask ms", "mask us")
 _STATISTICS = ("mean", *(f"p{p:g}" for p in PERCENTILES), "max")
 
 
@@ -41,28 +39,8 @@ def _series(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
         "compile ms": [row["compile_ms"] for row in rows if row["compile_ms"] is not None],
         "first mask ms": [row["first_mask_ms"] for row in rows if row["first_mask_ms"] is not None],
         "mask us": [time for row in rows for times in row["mask_us"] for time in times],
+        "warm mask us": [time for row in rows for times in row["warm_us"] for time in times],
     }
-
-
-def _common(records: Records) -> tuple[dict[str, dict[str, list[float]]], int, int]:
-    """The times of each engine on what all can do: schemas that all compile, valid instances that all accept; and how many."""
-    by_id = {name: {row["id"]: row for row in rows} for name, rows in records.items()}
-    ids = [i for i in next(iter(by_id.values()), {}) if all(rows[i]["compile_ms"] is not None for rows in by_id.values())]
-    accepted = [
-        (i, k)
-        for i in ids
-        for k, valid in enumerate(next(iter(by_id.values()))[i]["valid"])
-        if valid and all(len(rows[i]["verdicts"]) > k and rows[i]["verdicts"][k] == "accept" for rows in by_id.values())
-    ]
-    series = {
-        name: {
-            "compile ms": [rows[i]["compile_ms"] for i in ids],
-            "first mask ms": [rows[i]["first_mask_ms"] for i in ids],
-            "mask us": [time for i, k in accepted for time in rows[i]["mask_us"][k]],
-        }
-        for name, rows in by_id.items()
-    }
-    return series, len(ids), len(accepted)
 
 
 def _statistics(values: Sequence[float]) -> dict[str, float]:
@@ -70,21 +48,40 @@ def _statistics(values: Sequence[float]) -> dict[str, float]:
 
 
 def summary(records: Records, run: Mapping[str, Any]) -> dict[str, Any]:
-    """The run in numbers: per engine the counts by split, the times of all it did, and of what every engine did."""
-    common, schemas, instances = _common(records)
+    """The run in numbers: per engine the counts by split, the times of all it did, and of what every engine did; ours beside the peers."""
+    common = like_for_like(records)
+    found = figures(common)
     engines = {}
     for name, rows in records.items():
         splits = sorted({row["split"] for row in rows})
         engines[name] = {
             "counts": {"all": _counts(rows)} | {split: _counts(row for row in rows if row["split"] == split) for split in splits},
             "times": {what: _statistics(values) for what, values in _series(rows).items()},
-            "like for like": {what: _statistics(values) for what, values in common[name].items()},
+            "like for like": {what: _statistics(values) for what, values in common.series[name].items()},
+            "figures": found[name],
         }
-    return {"run": dict(run), "common": {"schemas": schemas, "instances": instances}, "engines": engines}
+    return {
+        "run": dict(run),
+        "common": {"schemas": common.schemas, "instances": common.instances},
+        "engines": engines,
+        "comparison": [row.as_dict() for row in compare(found)],
+    }
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """For tables: three digits or so; nothing for ``None``."""
     return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def figure_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the figures that speed is judged by, of a :func:`summary`; no rows where no peer ran."""
+    engines = found["engines"]
+    rows = []
+    for row in found["comparison"]:
+        values = [number(e["figures"][row["figure"]]) for e in engines.values()]
+        ratio = f"{row['ratio']:.2f}x {row['peer']}"
+        rows.append([f"{row['figure']}, {row['unit']}", *values, ratio, f"{row['floor']:g}x", f"{row['aim']:g}x", row["met"]])
+    return ["figure", *engines, "ratio to the better peer", "floor", "aim", "met"], rows
 
 
 def _rows(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -104,9 +101,12 @@ def _rows(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]
     alike = f"like for like: {common['schemas']} schemas that all compile, {common['instances']} valid instances that all accept"
     for title, key in (("times of each engine on what it did", "times"), (alike, "like for like")):
         cells = [(name, what, e[key][what]) for what in TIMES for name, e in engines.items()]
-        rows = [[name, what, str(values["n"]), *(_number(values.get(s)) for s in _STATISTICS)] for name, what, values in cells]
+        rows = [[name, what, str(values["n"]), *(number(values.get(s)) for s in _STATISTICS)] for name, what, values in cells]
         if key == "times" or len(engines) > 1:
             tables.append((title, ["engine", "what", "n", *_STATISTICS], rows))
+    head, rows = figure_table(found)
+    if rows:
+        tables.append(("ratios, like for like", head, rows))
     return tables
 
 
@@ -133,6 +133,35 @@ def markdown(found: Mapping[str, Any]) -> str:
 def plot(records: Records, path: Path, title: str = "") -> None:
     """Draws what became of the schemas, and how the times of what every engine did are distributed, to a PNG file.
 
+    The curves say what share of the masks (schemas) is done within a time; one further to the left is faster.
+
+    Raises:
+        GuidedError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    names = list(records)
+    figure, axes = plt.subplots(2, 2, figsize=(12, 8.5), layout="constrained")
+    colours = dict(zip(names, plt.rcParams["axes.prop_cycle"].by_key()["color"]))
+    _bars(axes[0, 0], {name: _counts(rows) for name, rows in records.items()})
+    common = like_for_like(records)
+    panels = {
+        "first mask ms": (axes[0, 1], "schema to first mask, ms"),
+        "mask us": (axes[1, 0], "mask, cold, µs"),
+        "warm mask us": (axes[1, 1], "mask, warm, µs"),
+    }
+    for what, (axis, label) in panels.items():
+        _distribution(axis, common, what, label, colours)
+    axes[1, 0].legend()
+    if title:
+        figure.suptitle(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def pyplot() -> Any:
+    """``matplotlib.pyplot``, drawing to files.
+
     Raises:
         GuidedError: matplotlib is not installed.
     """
@@ -143,26 +172,27 @@ def plot(records: Records, path: Path, title: str = "") -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(records)
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.5), layout="constrained")
-    colours = dict(zip(names, plt.rcParams["axes.prop_cycle"].by_key()["color"]))
-    _bars(axes[0], {name: _counts(rows) for name, rows in records.items()})
-    series, schemas, instances = _common(records)
-    for axis, what, unit in ((axes[1], "first mask ms", "schema to first mask, ms"), (axes[2], "mask us", "mask, µs")):
-        for name in names:
-            values = np.sort(np.asarray(series[name][what], dtype=float))
-            if len(values):
-                beyond = 1 - np.arange(len(values)) / len(values)
-                axis.plot(np.maximum(values, 1e-2), beyond, label=name, color=colours[name], drawstyle="steps-post")
-        axis.set(xscale="log", yscale="log", xlabel=unit, ylabel="share that takes at least as long")
-        axis.grid(True, which="major", alpha=0.3)
-        axis.set_title(f"{schemas} schemas that all compile" if axis is axes[1] else f"{instances} instances that all accept")
-    axes[2].legend()
-    if title:
-        figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    return plt
+
+
+def _share(values: Any) -> Any:
+    """So that a quantile and its tail both have room: 0, 50, 90, 99, 99.9 % at equal distances."""
+    return -np.log10(np.maximum(1 - np.asarray(values, dtype=float), 1e-5))
+
+
+def _distribution(axis: Any, common: LikeForLike, what: str, label: str, colours: Mapping[str, str]) -> None:
+    """Cumulative distributions of one series of times; the axis of shares is stretched towards 100 %."""
+    for name, series in common.series.items():
+        values = np.sort(np.asarray(series[what], dtype=float))
+        if len(values):
+            share = np.arange(1, len(values) + 1) / (len(values) + 1)
+            axis.plot(np.maximum(values, 1e-2), _share(share), label=name, color=colours[name])
+    ticks = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
+    axis.set_yticks(_share(ticks), [f"{100 * tick:g} %" for tick in ticks])
+    axis.set(xscale="log", xlabel=label, ylabel="share done within the time")
+    axis.grid(True, which="major", alpha=0.3)
+    schemas = what == "first mask ms"
+    axis.set_title(f"{common.schemas} schemas that all compile" if schemas else f"{common.instances} instances that all accept")
 
 
 def _bars(axis: Any, counts: Mapping[str, Mapping[str, int]]) -> None:

@@ -2,7 +2,8 @@
 
 Each engine lives in a guarded worker process of its own. The engines take turns, schema by schema, so what else happens on
 the machine meets all of them alike. A schema is compiled, its instances are run token by token (mask, look up the token's
-bit, advance), and the end must be allowed after the last. The mask call alone is timed.
+bit, advance), and the end must be allowed after the last. The mask call alone is timed. Once all instances of a schema have been
+run (*cold*: the process is warm, the schema new), those that were accepted are run a second time (*warm*).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from grammars.errors import VocabularyError
 
 from .engines import Engine, Refused, make_engine
 from .pool import Guard
-from .suites import Case, instance_text
+from .suites import Case, Instance, instance_text
 from .tokenizers import load_tokens
 from .verdicts import bar_of, code_digest, earlier
 
-__all__ = ["MaskRecord", "Meter", "run_masks"]
+__all__ = ["MaskRecord", "Meter", "run_masks", "versions"]
 
 
 @dataclass(slots=True)
@@ -38,8 +39,9 @@ class MaskRecord:
         status: ``passed``, ``wrong``, ``refused``, ``error`` (on an instance), or by the guard ``timeout``, ``memory``, ``crash``.
         verdicts: per instance ``accept``, ``reject``, ``error`` or ``unwritable`` (the vocabulary cannot write it).
         valid: per instance its label.
-        compile_ms: of the schema; ``first_mask_ms`` with the first mask.
-        mask_us: per instance the microseconds of its masks.
+        compile_ms: of the schema, up to a matcher that is ready; ``first_mask_ms`` with the first mask.
+        mask_us: per instance the microseconds of its masks, the last one that of the end.
+        warm_us: the same of the second pass; empty for instances that are not accepted.
     """
 
     id: str
@@ -51,6 +53,7 @@ class MaskRecord:
     compile_ms: float | None = None
     first_mask_ms: float | None = None
     mask_us: list[list[float]] = field(default_factory=list)
+    warm_us: list[list[float]] = field(default_factory=list)
 
 
 class Meter:
@@ -64,7 +67,8 @@ class Meter:
     def __init__(self, engine: str, tokenizer: str, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self.engine: Engine = make_engine(engine, load_tokens(tokenizer))
         self.clock = clock
-        self(Case("warm-up", "", {"type": "object", "properties": {"a": {"type": "integer"}}}, ()))
+        small = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        self(Case("warm-up", "", small, (Instance({"a": 12}, True),)))
         gc.collect()
         gc.freeze()
 
@@ -75,9 +79,13 @@ class Meter:
         begin = clock()
         try:
             engine.compile(case.schema)
-            middle = clock()
+            compiled = clock() - begin
+            engine.begin()
+            begin = clock()
             engine.fill()
-            end = clock()
+            first = clock() - begin
+            if problem := engine.error():
+                raise Refused(f"first mask: {problem}")
         except Refused as refusal:
             return self._refused(record, str(refusal))
         except (MemoryError, TimeoutError):
@@ -86,11 +94,15 @@ class Meter:
             record.status = "error" if self.engine.ours else "refused"
             record.reason = f"{type(error).__name__}: {error}"[:300]
             return asdict(record)
-        record.compile_ms, record.first_mask_ms = (middle - begin) / 1e6, (end - begin) / 1e6
-        for instance in case.instances:
-            times: list[float] = []
-            record.verdicts.append(self._run(instance_text(instance.data), times, record))
-            record.mask_us.append(times)
+        record.compile_ms, record.first_mask_ms = compiled / 1e6, (compiled + first) / 1e6
+        texts = [instance_text(instance.data) for instance in case.instances]
+        for text in texts:
+            record.mask_us.append([])
+            record.verdicts.append(self._run(text, record.mask_us[-1], record))
+        for text, verdict in zip(texts, record.verdicts):
+            record.warm_us.append([])
+            if verdict == "accept":
+                self._run(text, record.warm_us[-1], record)
         wrong = [valid != (verdict == "accept") for valid, verdict in zip(record.valid, record.verdicts)]
         if "error" in record.verdicts:
             record.status = "error"
@@ -103,7 +115,7 @@ class Meter:
         record.reason = reason[:300]
         if self.engine.ours and "no text fits" in reason:
             record.verdicts = ["reject"] * len(record.valid)
-            record.mask_us = [[] for _ in record.valid]
+            record.mask_us, record.warm_us = [[] for _ in record.valid], [[] for _ in record.valid]
             record.status = "wrong" if any(record.valid) else "passed"
         else:
             record.status = "refused"
@@ -139,6 +151,15 @@ class Meter:
         return "reject"
 
 
+def versions(engines: Sequence[str]) -> dict[str, str]:
+    """The version of each engine.
+
+    Raises:
+        GuidedError: one is unknown or not installed.
+    """
+    return {name: make_engine(name, load_tokens("small")).version for name in engines}
+
+
 def run_masks(
     cases: Sequence[Case],
     out: Path,
@@ -166,14 +187,14 @@ def run_masks(
     Raises:
         GuidedError: an engine is unknown or not installed.
     """
-    versions = {name: make_engine(name, load_tokens("small")).version for name in engines}  # says what is missing before the run begins
+    known = versions(engines)
     out.mkdir(parents=True, exist_ok=True)
     clock = time.process_time_ns if cpu else time.perf_counter_ns
     lanes = {}
     for name in engines:
         make = partial(Meter, name, tokenizer, clock)
-        limits: dict[str, Any] = {"engine": name, "tokenizer": tokenizer, "cpu": cpu, "limits": [seconds, megabytes]}
-        limits["version"] = versions[name]
+        limits: dict[str, Any] = {"engine": name, "tokenizer": tokenizer, "cpu": cpu, "passes": 2, "limits": [seconds, megabytes]}
+        limits["version"] = known[name]
         header = limits | {"run": code_digest() if name == "guided" else ""}
         lanes[name] = _Lane(out / f"masks-{name}.jsonl", header, Guard(make, workers=1, seconds=seconds, megabytes=megabytes), cases)
     rng = random.Random(seed)
