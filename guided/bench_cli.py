@@ -230,3 +230,46 @@ def schemas(
         typer.echo(generation.markdown(found))
     else:
         generation.show(found, _page())
+
+
+@app.command("laws")
+def laws(
+    method: Annotated[list[str] | None, typer.Option("--method", "-m", help="Only those called like this; may be given again.")] = None,
+    case: Annotated[list[str] | None, typer.Option("--case", help="Only this case; may be given again.")] = None,
+    sizes: Annotated[str, typer.Option("--sizes", help="Numbers of texts (particles) of one call.")] = "4,16,64,256",
+    runs: Annotated[int, typer.Option("--runs", help="Calls at each size.", min=1)] = 8,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="genlm-control too, where it is installed.")] = True,
+    seed: SeedOption = 7,
+    out: OutOption = Path("out"),
+    picture: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw OUT/laws.png too.")] = True,
+    markdown: MarkdownOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Samplers on small problems whose answer is known: total variation to the target, against forwards spent.
+
+    The numbers also go to OUT/laws.json.
+    """
+    from .evaluation import law_report
+    from .evaluation.laws import contenders, run_laws
+
+    with _reported():
+        numbers = _sizes(sizes)
+        records = run_laws(contenders(method or (), peers), case_names=case, sizes=numbers, runs=runs, seed=seed, console=_bar())
+        found = law_report.summary(records, {"sizes": numbers, "runs": runs, "seed": seed})
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "laws.json").write_text(json.dumps(found, indent=1))
+        if picture:
+            law_report.plot(found, out / "laws.png", f"{len(found['common cases'])} cases, {runs} runs")
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    elif markdown:
+        typer.echo(law_report.markdown(found))
+    else:
+        law_report.show(found, _page())
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise GuidedError(f"--sizes is numbers with commas between them (4,16,64), not {text!r}") from None

@@ -119,6 +119,11 @@ class Case:
         return math.log(self.z)
 
     @cached_property
+    def reward_bound(self) -> float:
+        """The largest reward of a finished text; 0 without a reward."""
+        return 0.0 if self.reward is None else max(self.reward(tokens, True) for tokens in self.masses)
+
+    @cached_property
     def law(self) -> Law:
         """The target: probabilities of all texts, most probable first."""
         return {s: m / self.z for s, m in sorted(self.masses.items(), key=lambda item: (-item[1], item[0]))}
