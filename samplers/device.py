@@ -44,8 +44,13 @@ def allowed_tokens(table: torch.Tensor, rows: torch.Tensor, width: int) -> torch
     packed = table[rows].view(torch.uint8)
     if table.device.type == "cpu":
         return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=width, bitorder="little").view(np.bool_))
-    bits = packed.unsqueeze(-1) >> _bit_numbers(table.device)
-    return bits.bitwise_and_(1).view(torch.bool).flatten(1)[:, :width]
+    return _expanded(packed)[:, :width]
+
+
+def _expanded(packed: torch.Tensor) -> torch.Tensor:
+    """The bits of ``uint8[n, k]`` as ``bool[n, 8 * k]``, lowest first, in torch: one byte a bit and nothing beside it."""
+    bits = packed.unsqueeze(-1) >> _bit_numbers(packed.device)
+    return bits.bitwise_and_(1).view(torch.bool).flatten(1)
 
 
 def mask_logits_reference(logits: torch.Tensor, table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

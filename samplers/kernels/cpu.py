@@ -52,7 +52,7 @@ def mask_rows(scores: NDArray[Any], table: NDArray[np.int32], rows: NDArray[np.i
 @njit(cache=True, nogil=True)
 def _alive(scores: NDArray[Any], mask: NDArray[np.int32], lowest: Any) -> bool:
     """Whether an allowed token has a score above ``lowest``; nearly always the first one has."""
-    for c in range(len(scores)):
+    for c in range(len(scores)):  # noqa: SIM110 (numba takes no generator)
         if (mask[c >> 5] >> (c & 31)) & 1 and scores[c] != lowest:
             return True
     return False

@@ -253,3 +253,56 @@ def test_it_can_be_copied(make: Any) -> None:
     processor = make(WORD)
     first = processor(torch.tensor([[1]]), torch.zeros((1, WIDTH)))
     assert torch.equal(copy.copy(processor)(torch.tensor([[1]]), torch.zeros((1, WIDTH))), first)
+
+
+def test_a_copy_goes_on_by_itself(make: Any, byte_vocab: Vocabulary) -> None:
+    processor = make(Choice(["xyz", "xab"]))
+    zeros = torch.zeros((1, WIDTH))
+
+    def allowed(which: GuidedLogitsProcessor, *ids: int) -> list[int]:
+        return (which(torch.tensor([ids]), zeros) == 0).nonzero()[:, 1].tolist()
+
+    assert allowed(processor, 1) and allowed(processor, 1, ord("x")) == [ord("a"), ord("y")]
+    fork = copy.copy(processor)
+    assert allowed(processor, 1, ord("x"), ord("y")) == [ord("z")]
+    assert allowed(fork, 1, ord("x"), ord("a")) == [ord("b")]
+    assert allowed(processor, 1, ord("x"), ord("y"), ord("z")) == [258]
+    assert allowed(fork, 1, ord("x"), ord("a"), ord("b")) == [258]
+
+
+@pytest.mark.parametrize("back", [1, 5, 31, 32, 33, 60])
+def test_going_back_by_any_number_of_tokens(make: Any, byte_vocab: Vocabulary, back: int) -> None:
+    """Also farther than the places that are kept, and after rows have changed places."""
+    automaton = Gbnf('root ::= "[" root? "]"').compile(byte_vocab)
+    processor = make(automaton)
+    zeros = torch.zeros((2, WIDTH))
+    opened = [ord("[")] * 70
+    for n in range(71):
+        mask = processor(torch.tensor([[1, 2, *opened[:n]]] * 2), zeros)
+    rows = [[1, 2, *opened[: 70 - back], ord("]")], [1, 2, *opened[: 70 - back], ord("]")]]
+    mask = processor(torch.tensor(rows), zeros)
+    assert (mask == 0).nonzero()[:, 1].tolist() == [ord("]")] * 2
+    for n in range(70 - back - 1):
+        mask = processor(torch.tensor([[*row, *[ord("]")] * (n + 1)] for row in rows]), zeros)
+    assert (mask == 0).nonzero()[:, 1].tolist() == [258, 258], "as many brackets closed as were left open"
+
+
+def test_rows_that_change_places(make: Any, byte_vocab: Vocabulary) -> None:
+    """As beams do, within their prompt; each row's mask is that of its own tokens."""
+    generator = torch.Generator().manual_seed(4)
+    automaton = WORD.compile(byte_vocab)
+    processor = make([automaton, None, automaton])
+    rows = [[7 + i // 3, 9] for i in range(9)]
+    for step in range(14):
+        mask = processor(torch.tensor(rows), torch.zeros((9, WIDTH)))
+        for row, allowed in zip(rows, mask):
+            state = automaton.start
+            for token in row[2:]:
+                state = automaton.advance(state, token)
+            expected = range(WIDTH) if row[0] == 8 else [258] if state == automaton.DONE else [
+                t for t in range(byte_vocab.size) if automaton.allows(state, t)
+            ]  # fmt: skip
+            assert (allowed == 0).nonzero().flatten().tolist() == list(expected), step
+        source = [3 * (i // 3) + int(torch.randint(3, (), generator=generator)) for i in range(9)]
+        chosen = [int(torch.multinomial((mask[i] == 0).float(), 1, generator=generator)) for i in source]
+        rows = [[*rows[i], token] for i, token in zip(source, chosen)]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterable
 
 import numpy as np
 import torch
 
-from samplers.masks import Mask, MaskTable
+from grammars import Regex, Vocabulary
+from samplers.budget import plain_mask
+from samplers.masks import Mask, MaskTable, serial
 
 
 def mask(key: int, tokens: Iterable[int], calls: list[int]) -> Mask:
@@ -49,3 +53,44 @@ def test_more_ids_than_logits() -> None:
     calls: list[int] = []
     table = MaskTable(40, words=3)
     assert allowed(table, table.indices([mask(0, [3, 39, 41, 90], calls)])) == [[3, 39]]
+
+
+def test_a_selection_stays_good_when_the_table_starts_anew() -> None:
+    calls: list[int] = []
+    table = MaskTable(64, max_bytes=64 * 8)
+    kept = []
+    for i in range(300):
+        first, second = mask(2 * i, [i % 64], calls), mask(2 * i + 1, [(i + 7) % 64, 3], calls)
+        fill = {0: first[1], 1: second[1]}
+        kept.append((i, table.select([first[0], None, second[0]], lambda n, row, fill=fill: fill[n // 2](row))))
+    logits = torch.ones((3, 64))
+    for i, selection in kept:
+        expected = [[i % 64], list(range(64)), sorted({(i + 7) % 64, 3})]
+        assert [row.nonzero().flatten().tolist() for row in selection.allowed()] == expected
+        assert [(row == 1).nonzero().flatten().tolist() for row in selection.apply(logits)] == expected
+
+
+def test_equal_keys_are_filled_once_in_a_step() -> None:
+    filled: list[int] = []
+
+    def fill(i: int, row: np.ndarray) -> None:
+        filled.append(i)
+        row[0] = 1 << i
+
+    selection = MaskTable(32).select(["a", "b", "a", None, "b"], fill)
+    assert len(filled) == 2
+    assert selection.allowed().sum(-1).tolist() == [1, 1, 1, 32, 1]
+    assert torch.equal(selection.indices[[0, 1]], selection.indices[[2, 4]])
+
+
+def test_a_table_keeps_no_automaton_alive(byte_vocab: Vocabulary) -> None:
+    table = MaskTable(byte_vocab.size)
+    automaton = Regex("[0-9]+").compile(byte_vocab)
+    number = serial(automaton)
+    assert serial(automaton) == number
+    assert set(range(48, 58)) <= set(allowed(table, table.indices([plain_mask(automaton, automaton.start)]))[0])
+    alive = weakref.ref(automaton)
+    del automaton
+    gc.collect()
+    assert alive() is None
+    assert serial(Regex("[0-9]+").compile(byte_vocab)) != number, "another automaton has other keys"
