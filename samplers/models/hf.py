@@ -97,6 +97,7 @@ class HFModel:
         self._lock = threading.RLock()
         self._checked = getattr(model.config, "model_type", None) in _TESTED
         self._keep_hidden = False
+        self._token_bytes = 0.0
         self.clear()
 
     def __repr__(self) -> str:
@@ -196,8 +197,10 @@ class HFModel:
         """How many tokens may be cached."""
         if self._max_tokens is not None:
             return self._max_tokens
+        if not self._token_bytes and self._pool.capacity:
+            self._token_bytes = self._pool.bytes / self._pool.capacity
         # unknown before the first forward: everything is let in, and what is too much forgotten after it
-        return max(1, int(self._max_bytes * self._pool.capacity / self._pool.bytes)) if self._pool.bytes else 1 << 40
+        return max(1, int(self._max_bytes / self._token_bytes)) if self._token_bytes else 1 << 40
 
     def _evict(self, count: int, *, spare_touched: bool) -> None:
         if count > 0:
