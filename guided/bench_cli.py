@@ -17,7 +17,7 @@ from grammars.errors import GuidedError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["app"]
+__all__ = ["DataArgument", "JsonOption", "MarkdownOption", "MemoryOption", "OutOption", "SeedOption", "app", "bar_console", "reported"]
 
 app = typer.Typer(help="Measure verdicts and times on schema collections.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -33,7 +33,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON.")
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def reported() -> Iterator[None]:
+    """Errors of bad input as one line and exit code 2; an interruption as 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -44,7 +45,8 @@ def _reported() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def _bar() -> Console:
+def bar_console() -> Console:
+    """Where progress bars go."""
     from rich.console import Console
 
     return Console(stderr=True)
@@ -82,7 +84,7 @@ def suite(
 
     from .evaluation import official, ratchet, report
 
-    with _reported():
+    with reported():
         if order not in ("any", "schema"):
             raise GuidedError(f"--order is any or schema, not {order!r}")
         drafts = [name if name.startswith("draft") else f"draft{name}" for name in draft or ()]
@@ -98,7 +100,7 @@ def suite(
             workers=workers,
             seconds=seconds,
             megabytes=megabytes,
-            console=_bar(),
+            console=bar_console(),
         )
         tallies = official.tally(cases, records)
         if write_ratchet is not None:
@@ -142,14 +144,14 @@ def masks(
     from .evaluation.suites import sample as chosen
 
     tokenizers = [name for name in tokenizer.split(",") if name]
-    with _reported():
+    with reported():
         cases = maskbench(data, split or ())
         cases = chosen(cases, sample, seed) if sample else cases
         names = [name for name in engines.split(",") if name]
         options: dict[str, Any] = {"cpu": cpu, "seconds": seconds, "megabytes": megabytes}
         for name in tokenizers:
             folder = out / re.sub(r"[^\w.-]+", "_", name) if len(tokenizers) > 1 else out
-            records = run_masks(cases, folder, tokenizer=name, engines=names, seed=seed, console=_bar(), **options)
+            records = run_masks(cases, folder, tokenizer=name, engines=names, seed=seed, console=bar_console(), **options)
             run = {"tokenizer": name, "sample": sample, "schemas": len(cases), "seed": seed, "versions": versions(names), **options}
             found = mask_report.summary(records, run)
             (folder / "masks.json").write_text(json.dumps(found, indent=1))
@@ -183,11 +185,11 @@ def verdicts(
     from .evaluation.suites import sample as chosen
     from .evaluation.verdicts import judge_cases
 
-    with _reported():
+    with reported():
         cases = maskbench(data, split or ())
         cases = chosen(cases, sample, seed) if sample else cases
         limits: dict[str, Any] = {"workers": workers, "seconds": seconds, "megabytes": megabytes}
-        records = judge_cases(cases, out / "verdicts-maskbench.jsonl", console=_bar(), **limits)
+        records = judge_cases(cases, out / "verdicts-maskbench.jsonl", console=bar_console(), **limits)
         if write_ratchet is not None:
             ratchet.write(write_ratchet, "maskbench", ratchet.of_maskbench(cases, records))
     report.show(records, _page(), title="MaskBench", limit=show)
@@ -218,11 +220,11 @@ def schemas(
     from .evaluation.suites import maskbench
     from .evaluation.suites import sample as chosen
 
-    with _reported():
+    with reported():
         cases = maskbench(data, split or ())
         cases = chosen(cases, sample, seed) if sample else cases
         options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "budget": budget}
-        records = generation.run_generation(cases, out, model=model, device=device, dtype=dtype, console=_bar(), **options)
+        records = generation.run_generation(cases, out, model=model, device=device, dtype=dtype, console=bar_console(), **options)
         found = generation.summary(records)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
@@ -252,9 +254,9 @@ def laws(
     from .evaluation import law_report
     from .evaluation.laws import contenders, run_laws
 
-    with _reported():
+    with reported():
         numbers = _sizes(sizes)
-        records = run_laws(contenders(method or (), peers), case_names=case, sizes=numbers, runs=runs, seed=seed, console=_bar())
+        records = run_laws(contenders(method or (), peers), case_names=case, sizes=numbers, runs=runs, seed=seed, console=bar_console())
         found = law_report.summary(records, {"sizes": numbers, "runs": runs, "seed": seed})
         out.mkdir(parents=True, exist_ok=True)
         (out / "laws.json").write_text(json.dumps(found, indent=1))

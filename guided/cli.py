@@ -408,9 +408,11 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as J
 def _register() -> None:
     """The commands of other modules."""
     from .bench_cli import app as bench
+    from .bench_scale_cli import register
     from .explain_cli import explain
     from .fuzz_cli import fuzz
 
+    register(bench)
     app.add_typer(bench, name="bench")
     _command("explain")(explain)
     _command("fuzz")(fuzz)

@@ -35,10 +35,12 @@ class Engine(ABC):
         fill: computes the mask of the present state into ``row``.
         advance: takes a token; false if the engine refuses it.
         ours: whether it is this library.
+        options: what schemas are compiled with; may be replaced.
         version: of the engine.
     """
 
     ours = False
+    options: Mapping[str, Any] = {}
 
     row: Any
     fill: Callable[[], object]
@@ -120,29 +122,33 @@ class LLGuidance(Engine):
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._library = _peer("llguidance", "llguidance")
+        self.library = _peer("llguidance", "llguidance")
         self.version = version("llguidance")
         vocabulary = tokens.vocabulary
         if tokens.tokenizer is not None:
             backend, end = tokens.tokenizer.backend_tokenizer.to_str(), vocabulary.eos_token_ids[0]
-            self._tokenizer = self._library.LLTokenizer(backend, n_vocab=vocabulary.size, eos_token=end)
+            self._tokenizer = self.library.LLTokenizer(backend, n_vocab=vocabulary.size, eos_token=end)
         else:
-            self._tokenizer = self._library.LLTokenizer(self._library.TokenizerWrapper(_Plain(tokens)))
+            self._tokenizer = self.library.LLTokenizer(self.library.TokenizerWrapper(_Plain(tokens)))
         self._pointer, self._bytes = self.row.ctypes.data, self.row.nbytes
         self._first: Any = None
         self._matcher: Any = None
 
     def compile(self, schema: Any) -> None:
         try:
-            grammar = self._library.LLMatcher.grammar_from_json_schema(json.dumps(schema))
-            self._first = self._library.LLMatcher(self._tokenizer, grammar, log_level=0)
+            grammar = self.library.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+            self._first = self.library.LLMatcher(self._tokenizer, grammar, log_level=0)
         except ValueError as error:
             raise Refused(str(error)) from error
         if self._first.is_error():
             raise Refused(self._first.get_error())
 
+    def matcher(self) -> Any:
+        """A matcher at the start of a text."""
+        return self._first.deep_copy()
+
     def begin(self) -> None:
-        self._matcher = self._first.deep_copy()
+        self._matcher = self.matcher()
         fill, pointer, count = self._matcher.unsafe_compute_mask_ptr, self._pointer, self._bytes
         self.fill, self.advance = (lambda: fill(pointer, count)), self._matcher.consume_token
 
@@ -171,9 +177,9 @@ class XGrammar(Engine):
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._library = _peer("xgrammar", "xgrammar")
+        self.library = _peer("xgrammar", "xgrammar")
         self.version = version("xgrammar")
-        vocabulary, library = tokens.vocabulary, self._library
+        vocabulary, library = tokens.vocabulary, self.library
         hidden = {*vocabulary.special_token_ids, *vocabulary.eos_token_ids}
         words = [b"" if i in hidden else token for i, token in enumerate(vocabulary.tokens)]
         ends = list(vocabulary.eos_token_ids)
@@ -188,10 +194,14 @@ class XGrammar(Engine):
             raise Refused(str(error)) from error
         self.begin()
 
+    def matcher(self) -> Any:
+        """A matcher at the start of a text."""
+        return self.library.GrammarMatcher(self._grammar)
+
     def begin(self) -> None:
         import torch
 
-        matcher = self._library.GrammarMatcher(self._grammar)
+        matcher = self.matcher()
         fill, rows = matcher.fill_next_token_bitmask, torch.from_numpy(self._rows)
         self.fill, self.advance = (lambda: fill(rows)), matcher.accept_token
 
@@ -207,7 +217,7 @@ class OutlinesCore(Engine):
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._library = _peer("outlines_core", "outlines-core")
+        self.library = _peer("outlines_core", "outlines-core")
         self._expression = _peer("outlines_core.json_schema", "outlines-core").build_regex_from_schema
         self.version = version("outlines-core")
         vocabulary = tokens.vocabulary
@@ -216,18 +226,18 @@ class OutlinesCore(Engine):
         for token, data in enumerate(vocabulary.tokens):
             if data and token not in hidden:
                 ids.setdefault(data, []).append(token)
-        self._words = self._library.Vocabulary(vocabulary.eos_token_ids[0], ids)
+        self._words = self.library.Vocabulary(vocabulary.eos_token_ids[0], ids)
         self._index: Any = None
 
     def compile(self, schema: Any) -> None:
         try:
-            self._index = self._library.Index(self._expression(json.dumps(schema)), self._words)
+            self._index = self.library.Index(self._expression(json.dumps(schema)), self._words)
         except (ValueError, TypeError, RuntimeError) as error:
             raise Refused(str(error)) from error
         self.begin()
 
     def begin(self) -> None:
-        guide = self._library.Guide(self._index)
+        guide = self.library.Guide(self._index)
         write, step, pointer, count = guide.write_mask_into, guide.advance, self.row.ctypes.data, self.row.size
 
         def advance(token: int) -> bool:

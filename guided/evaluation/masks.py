@@ -9,10 +9,9 @@ run (*cold*: the process is warm, the schema new), those that were accepted are 
 from __future__ import annotations
 
 import gc
-import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,10 +22,11 @@ from rich.console import Console
 from grammars.errors import VocabularyError
 
 from .engines import Engine, Refused, make_engine
+from .lanes import Lane
 from .pool import Guard
 from .suites import Case, Instance, instance_text
 from .tokenizers import load_tokens
-from .verdicts import bar_of, code_digest, earlier
+from .verdicts import bar_of, code_digest
 
 __all__ = ["MaskRecord", "Meter", "run_masks", "versions"]
 
@@ -60,17 +60,22 @@ class Meter:
     """Judges and times one engine; a picklable task for :class:`.pool.Guard`.
 
     Args:
-        engine, tokenizer: see :func:`.engines.make_engine` and :func:`.tokenizers.load_tokens`.
+        engine: one that is made already, or its name: see :func:`.engines.make_engine`.
+        tokenizer: for a name; see :func:`.tokenizers.load_tokens`.
         clock: nanoseconds, monotonic.
     """
 
-    def __init__(self, engine: str, tokenizer: str, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        self.engine: Engine = make_engine(engine, load_tokens(tokenizer))
+    def __init__(self, engine: str | Engine, tokenizer: str = "bytes", clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.engine = engine if isinstance(engine, Engine) else make_engine(engine, load_tokens(tokenizer))
         self.clock = clock
-        small = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-        self(Case("warm-up", "", small, (Instance({"a": 12}, True),)))
+        self.warm_up()
         gc.collect()
         gc.freeze()
+
+    def warm_up(self) -> None:
+        """A small schema, so that what is read or compiled on first use is there."""
+        small = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        self(Case("warm-up", "", small, (Instance({"a": 12}, True),)))
 
     def __call__(self, case: Case) -> dict[str, Any]:
         """The :class:`MaskRecord` of a case, as a dict."""
@@ -196,56 +201,18 @@ def run_masks(
         limits: dict[str, Any] = {"engine": name, "tokenizer": tokenizer, "cpu": cpu, "passes": 2, "limits": [seconds, megabytes]}
         limits["version"] = known[name]
         header = limits | {"run": code_digest() if name == "guided" else ""}
-        lanes[name] = _Lane(out / f"masks-{name}.jsonl", header, Guard(make, workers=1, seconds=seconds, megabytes=megabytes), cases)
+        guard = Guard(make, workers=1, seconds=seconds, megabytes=megabytes)
+        lanes[name] = Lane(out / f"masks-{name}.jsonl", header, guard, [case.id for case in cases])
     rng = random.Random(seed)
     with bar_of(console) as progress:
         bar = progress.add_task("masks", total=len(cases) * len(lanes))
         try:
             for case in cases:
+                blank = asdict(MaskRecord(case.id, case.split, valid=[instance.valid for instance in case.instances]))
                 for name in rng.sample(list(lanes), len(lanes)):
-                    lanes[name].take(case)
+                    lanes[name].take(case.id, case, blank)
                     progress.advance(bar)
         finally:
             for lane in lanes.values():
                 lane.close()
     return {name: [lane.records[case.id] for case in cases] for name, lane in lanes.items()}
-
-
-class _Lane:
-    """One engine's worker, fed one case at a time, and its file of records."""
-
-    def __init__(self, path: Path, header: dict[str, Any], guard: Guard, cases: Sequence[Case]) -> None:
-        wanted = {case.id for case in cases}
-        self.records = earlier(path, header)
-        self._lines = path.open("w", encoding="utf-8")
-        for row in [header, *self.records.values()]:
-            self._lines.write(json.dumps(row) + "\n")
-        self._todo: list[Case] = []
-        self._answers = guard.run(self._feed()) if wanted - self.records.keys() else None
-
-    def _feed(self) -> Iterator[tuple[str, Case]]:
-        while self._todo:
-            case = self._todo.pop()
-            yield case.id, case
-
-    def take(self, case: Case) -> None:
-        """Has the case done, unless it is."""
-        if case.id in self.records or self._answers is None:
-            return
-        self._todo.append(case)
-        name, answer = next(self._answers)
-        base = MaskRecord(case.id, case.split, valid=[instance.valid for instance in case.instances])
-        row = {**asdict(base), **answer}
-        assert name == case.id
-        self.records[name] = row
-        self._lines.write(json.dumps(row) + "\n")
-        self._lines.flush()
-
-    def close(self) -> None:
-        """Ends the worker."""
-        if self._answers is not None:
-            close: Callable[[], None] | None = getattr(self._answers, "close", None)
-            if close is not None:
-                close()
-        self._lines.close()
-
