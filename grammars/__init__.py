@@ -7,7 +7,8 @@ must come next?) is a pure function of a state.
 
 Reading order: :mod:`.errors`, :mod:`.limits`; :mod:`.vocabulary` (tokens as bytes, the byte trie); :mod:`.regex` (hash-consed
 expressions, lazily derived byte automata); :mod:`.rules` (what every front-end is translated to); :mod:`.constraint` (the base of
-front-ends, composition); the front-ends; :mod:`.lexer`, :mod:`.parser` and :mod:`.automaton` (the engine); :mod:`.kernels` (numba).
+front-ends, composition); the front-ends; :mod:`.lexer`, :mod:`.parser` and :mod:`.automaton` (the engine); :mod:`.batch` (masks of
+many states); :mod:`.kernels` (numba).
 
 Names are loaded when they are first used: importing one front-end does not import the others.
 """
@@ -32,6 +33,7 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .automaton import Automaton
+    from .batch import fill_masks
     from .constraint import Constraint, Literal
     from .gbnf import Gbnf
     from .json_schema import AnyJson, JsonSchema
@@ -60,6 +62,7 @@ __all__ = [
     "SchemaError",
     "Vocabulary",
     "VocabularyError",
+    "fill_masks",
 ]
 
 _LAZY = {
@@ -73,6 +76,7 @@ _LAZY = {
     "Literal": ".constraint",
     "Regex": ".patterns",
     "Vocabulary": ".vocabulary",
+    "fill_masks": ".batch",
 }
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SchemaError,
         Vocabulary,
         VocabularyError,
+        fill_masks,
     )
     from samplers import Budget, Drawn, Law, MaskTable, Method, Request, Settings, Step, choose, decode, method, methods
 
@@ -97,6 +98,7 @@ __all__ = [
     "choose",
     "constraint_from",
     "decode",
+    "fill_masks",
     "generate",
     "load",
     "method",

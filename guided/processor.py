@@ -284,6 +284,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
             self.reset()
             self._rows = _Rows(input_ids)
             self._places.append([group.start for group in groups])
+        assert self._rows is not None
         if self._free:
             return scores
         table = self._table
