@@ -51,6 +51,7 @@ _MODULES = (
     "samplers.cars",
     "samplers.asap",
     "samplers.awrs",
+    "samplers.without_replacement",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
 )
 
