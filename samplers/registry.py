@@ -51,6 +51,8 @@ _MODULES = (
     "samplers.cars",
     "samplers.asap",
     "samplers.awrs",
+    "samplers.mcmc",
+    "samplers.daemon",
     "samplers.without_replacement",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
 )
