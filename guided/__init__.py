@@ -11,8 +11,8 @@
     processor = guided.GuidedLogitsProcessor(tokenizer, guided.Regex(r"\\d+"))   # for model.generate
 
 Reading order: :mod:`.inputs` (what may stand for a constraint), :mod:`.model` (a loaded model), :mod:`.prompts` (chat templates),
-:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.processor` (the Hugging Face plug-in);
-:mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``); :mod:`.evaluation` (verdicts and times on benchmark suites).
+:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.sampling` (``sample``) with :mod:`.sampled`;
+:mod:`.processor` (the Hugging Face plug-in); :mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``); :mod:`.evaluation` (verdicts and times on benchmark suites).
 
 The public names of :mod:`grammars` (constraints, errors, vocabularies) and :mod:`samplers` (decode loops, the table of methods) are here
 too. Names are loaded when they are first used: ``import guided`` imports neither torch nor transformers.
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from .partial import partial_json
     from .processor import GuidedLogitsProcessor
     from .result import Partial, Result, Timings
+    from .sampled import Sampled, WeightedText
+    from .sampling import sample
 
 __all__ = [
     "AnyJson",
@@ -88,12 +90,14 @@ __all__ = [
     "RegexError",
     "Request",
     "Result",
+    "Sampled",
     "SchemaError",
     "Settings",
     "Step",
     "Timings",
     "Vocabulary",
     "VocabularyError",
+    "WeightedText",
     "__version__",
     "choose",
     "constraint_from",
@@ -104,6 +108,7 @@ __all__ = [
     "method",
     "methods",
     "partial_json",
+    "sample",
     "stream",
 ]
 
@@ -117,11 +122,14 @@ _LAZY = {
     "Model": ".model",
     "Partial": ".result",
     "Result": ".result",
+    "Sampled": ".sampled",
     "Timings": ".result",
+    "WeightedText": ".sampled",
     "constraint_from": ".inputs",
     "generate": ".api",
     "load": ".model",
     "partial_json": ".partial",
+    "sample": ".sampling",
     "stream": ".api",
 }
 

@@ -1,4 +1,4 @@
-"""The command line: ``guided generate``, ``check``, ``mask`` and ``methods``, on the same calls as the API; further commands beside it.
+"""The command line: ``guided generate``, ``sample``, ``check``, ``mask``, ``methods``, on the calls of the API; other commands beside it.
 
 Results go to the standard output, everything else to the standard error. Exit codes: 0 it fits, 1 it does not, 2 bad input. Errors are
 one readable message, never a traceback. What needs torch is imported where it is used, so that ``--help`` and ``check`` are quick.
@@ -253,6 +253,49 @@ def _statistics(results: list[Result]) -> None:
     )
 
 
+# ---------------------------------------------------------------- sample
+@_command("sample")
+def sample(
+    prompt: Annotated[str | None, typer.Argument(help="What to say to the model; '-' or nothing reads the standard input.")] = None,
+    schema: SchemaOption = None,
+    regex: RegexOption = None,
+    lark: LarkOption = None,
+    gbnf: GbnfOption = None,
+    choice: ChoiceOption = None,
+    whitespace: BlanksOption = "flexible",
+    model: ModelOption = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    method: Annotated[str, typer.Option("--method", help="masking, importance, rejection, cars, asap, awrs, smc, awrs-smc, ...")] = "awrs",
+    particles: Annotated[int, typer.Option("--particles", "-n", help="How many weighted texts.")] = 16,
+    reward: Annotated[str | None, typer.Option("--reward", help="FILE.py:NAME, a function of a text: log of what it is worth.")] = None,
+    check: Annotated[str | None, typer.Option("--check", help="FILE.py:NAME, a function: can this beginning become good?")] = None,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="NAME=VALUE, of the method; repeat the option.")] = None,
+    temperature: Annotated[float, typer.Option("--temperature", "-t", help="Above 0.")] = 1.0,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of the longest text.")] = 256,
+    seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same texts.")] = None,
+    draw: Annotated[int, typer.Option("--draw", help="Write this many texts, drawn by weight, instead of the table.", min=0)] = 0,
+    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Use the model's chat template, where it has one.")] = True,
+    instruct: Annotated[bool, typer.Option("--instruct/--no-instruct", help="Tell a chat model the schema.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Weighted texts that follow the model given a constraint (masking alone does not), and how far off they are."""
+    from .sample_cli import function_of, options_of, show
+
+    constraint = _constraint(schema, regex, lark, gbnf, choice, whitespace)
+    if prompt in (None, "-") and schema == "-":
+        raise ConstraintError("the prompt and the schema cannot both come from the standard input")
+    text = _read("-") if prompt is None or prompt == "-" else prompt
+    options: dict[str, Any] = {**options_of(option or []), "max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+    options |= {name: function_of(source) for name, source in (("reward", reward), ("check", check)) if source is not None}
+    loaded = _load(model, device, dtype)
+    from .sampling import sample as run
+
+    with _console().status("sampling"):
+        result = run(loaded, text, constraint, method=method, particles=particles, chat=chat, instruct=instruct, **options)
+    show(result, draw, as_json)
+
+
 # ---------------------------------------------------------------- check
 @_command("check")
 def check(
@@ -390,9 +433,9 @@ def _explain_token(automaton: Automaton, state: int, wanted: str) -> None:
 @_command("methods")
 def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False) -> None:
     """The methods there are: which law each follows, what it costs, whose idea it is."""
-    from samplers.registry import methods as table
+    from samplers.declared import declared
 
-    rows = [method.as_dict() for method in table()]
+    rows = [method.as_dict() for method in declared()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -409,10 +452,12 @@ def _register() -> None:
     """The commands of other modules."""
     from .bench_cli import app as bench
     from .bench_scale_cli import register
+    from .bench_speed_cli import register as register_speed
     from .explain_cli import explain
     from .fuzz_cli import fuzz
 
     register(bench)
+    register_speed(bench)
     app.add_typer(bench, name="bench")
     _command("explain")(explain)
     _command("fuzz")(fuzz)

@@ -6,8 +6,9 @@ import json
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +17,9 @@ from samplers.budget import Budget
 from samplers.masks import MaskTable
 
 from .inputs import Target, compile_constraint
+
+if TYPE_CHECKING:
+    from samplers.models.hf import HFModel
 
 __all__ = ["Compiled", "Model", "load"]
 
@@ -54,6 +58,13 @@ class Model:
         config = self.model.config
         found = getattr(config.get_text_config() if hasattr(config, "get_text_config") else config, "max_position_embeddings", None)
         return found if isinstance(found, int) and found > 0 else None
+
+    @cached_property
+    def language_model(self) -> HFModel:
+        """The model as samplers ask it, with its cache of prefixes; texts end with the vocabulary's end tokens."""
+        from samplers.models import HFModel
+
+        return HFModel(self.model, eos_token_ids=self.vocabulary.eos_token_ids)
 
     def compile(self, value: Any, target: Target, keep: int = 64) -> Compiled:
         """The automaton of a constraint; the last ``keep`` ones are kept, so that the same schema is compiled once.

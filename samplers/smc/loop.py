@@ -142,11 +142,12 @@ class _Run:
         )
 
 
+_STEERING, _REWARDED, _MOVED, _AWRS = "SMC steering", "Reward-guided SMC", "resample-move SMC", "AWRS-SMC"
 _LAW = "the model in the language, times the potentials, as particles grow; the estimate of Z is unbiased for any number of them"
 
 
 @method(
-    "SMC steering",
+    _STEERING,
     law="exact in the limit",
     target=_LAW,
     cost="one forward for each particle and token; common prefixes are computed once; finished particles cost nothing",
@@ -154,7 +155,7 @@ _LAW = "the model in the language, times the potentials, as particles grow; the 
     use='guided.sample(..., method="smc"), samplers.smc.smc(target, n, seed=...)',
 )
 @method(
-    "Reward-guided SMC",
+    _REWARDED,
     law="exact in the limit",
     target=_LAW + "; intermediate targets are weighted prefixes, or with lookahead the estimated marginals of the final one",
     cost="as SMC steering, and the reward once a block and particle; lookahead=K writes K texts to the end for every prefix",
@@ -162,7 +163,15 @@ _LAW = "the model in the language, times the potentials, as particles grow; the 
     use='guided.sample(..., method="smc", reward=..., block=..., lookahead=K), samplers.smc.smc(target, n, potential=..., seed=...)',
 )
 @method(
-    "resample-move SMC",
+    _AWRS,
+    law="exact in the limit",
+    target=_LAW + "; weights are unbiased estimates of the mass that may follow",
+    cost="as SMC steering, without masks: two checks of single tokens a step where model and constraint agree, more where they do not",
+    paper="Lipkin et al. 2025, arXiv:2504.05410",
+    use='guided.sample(..., method="awrs-smc"), samplers.smc.smc(target, n, proposal="awrs", seed=...)',
+)
+@method(
+    _MOVED,
     law="exact in the limit",
     target=_LAW,
     cost="as SMC steering; after each resampling every move writes a suffix of up to move_depth tokens anew for every particle",
@@ -226,7 +235,8 @@ def smc(
         twist = Rollouts(walker, final, lookahead, seed)
     run = _Run(n, walker, final if twist is None else Twisted(final, twist), plan, seed)
     run.go()
-    return run.samples("smc" if walker.proposal.name == "masked" else f"{walker.proposal.name}-smc")
+    steered = target.reward is not None or potential is not None or twist is not None
+    return run.samples(_AWRS if walker.proposal.name == "awrs" else _MOVED if moves else _REWARDED if steered else _STEERING)
 
 
 def _proposal(proposal: str | Proposal) -> Proposal:
