@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .budget import Budget
     from .masked import Request, Step, decode
     from .masks import MaskTable
-    from .models import Context, Counting, LanguageModel, TabularModel, Usage
+    from .models import Context, Counting, HFModel, LanguageModel, NGramModel, TabularModel, Usage
     from .registry import Law, Method, method, methods
     from .sampling import Drawn, Settings, choose
     from .warpers import CONSTRAINT, Pipeline, Warper
@@ -27,10 +27,12 @@ __all__ = [
     "Context",
     "Counting",
     "Drawn",
+    "HFModel",
     "LanguageModel",
     "Law",
     "MaskTable",
     "Method",
+    "NGramModel",
     "Pipeline",
     "Request",
     "Settings",
@@ -50,10 +52,12 @@ _LAZY = {
     "Context": ".models",
     "Counting": ".models",
     "Drawn": ".sampling",
+    "HFModel": ".models",
     "LanguageModel": ".models",
     "Law": ".registry",
     "MaskTable": ".masks",
     "Method": ".registry",
+    "NGramModel": ".models",
     "Pipeline": ".warpers",
     "Request": ".masked",
     "Settings": ".sampling",

@@ -1,8 +1,8 @@
 """Language models as samplers see them: contexts that share prefixes in, log-probabilities out.
 
 Reading order: :mod:`.context` (a token sequence as a value), :mod:`.protocol` (what a model must answer), :mod:`.tabular` (exact toys,
-for tests of laws), :mod:`.counting` (what a run cost); then the Hugging Face models: :mod:`.hf` (questions to a model and its cache),
-:mod:`.cache` (which tokens are cached, and where), :mod:`.pool` (their states), :mod:`.network` (one forward).
+for tests of laws), :mod:`.ngram`, :mod:`.counting` (what a run cost); then the Hugging Face models: :mod:`.hf` (questions to a model and
+its cache), :mod:`.cache` (which tokens are cached, and where), :mod:`.pool` (their states), :mod:`.network` (one forward).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from .context import Context
 from .counting import Counting, Usage
+from .ngram import NGramModel
 from .protocol import LanguageModel
 from .tabular import TabularModel
 
 if TYPE_CHECKING:
     from .hf import HFModel
 
-__all__ = ["Context", "Counting", "HFModel", "LanguageModel", "TabularModel", "Usage"]
+__all__ = ["Context", "Counting", "HFModel", "LanguageModel", "NGramModel", "TabularModel", "Usage"]
 
 
 def __getattr__(name: str) -> Any:

@@ -98,6 +98,9 @@ class HFModel:
         self._checked = getattr(model.config, "model_type", None) in _TESTED
         self._keep_hidden = False
         self._token_bytes = 0.0
+        # of a node of the tree; of a context where there is no tree
+        self._logits: OrderedDict[int | Context, torch.Tensor] = OrderedDict()
+        self._hidden: dict[int | Context, torch.Tensor] = {}
         self.clear()
 
     def __repr__(self) -> str:
@@ -117,10 +120,11 @@ class HFModel:
 
     def clear(self) -> None:
         """Forgets everything that is cached."""
-        self._tree = PrefixTree()
-        self._pool = Pool(self._network.layers, 1 << 62)
-        self._logits: OrderedDict[int | Context, torch.Tensor] = OrderedDict()
-        self._hidden: dict[int | Context, torch.Tensor] = {}
+        with self._lock:
+            self._tree = PrefixTree()
+            self._pool = Pool(self._network.layers, 1 << 62)
+            self._logits.clear()
+            self._hidden.clear()
 
     # ------------------------------------------------------------ questions
     def context(self, tokens: Sequence[int]) -> Context:
@@ -148,6 +152,7 @@ class HFModel:
         with self._lock:
             self._check()
             asked = [tuple(map(int, c)) for c in continuations]
+            self._validate(context)
             for continuation in asked:
                 self._network.validate(context.length + max(0, len(continuation) - 1), continuation)
             if self._network.refusal is not None:
@@ -160,11 +165,16 @@ class HFModel:
         with self._lock:
             self._check()
             for context in contexts:
-                self._network.validate(context.length, ())
+                self._validate(context)
             if self._network.refusal is not None:
                 return self._plain_answers(contexts, store)
             with self._call():
                 return self._tree_answers(contexts, store)
+
+    def _validate(self, context: Context) -> None:
+        """Refuses what the model cannot take, before anything is done."""
+        _, known = self._tree.find(context)
+        self._network.validate(context.length, context.tokens_from(known))
 
     def _check(self) -> None:
         if not self._checked:
@@ -254,7 +264,6 @@ class HFModel:
         node, matched = self._tree.find(context)
         self._tree.touch(node)
         missing = context.tokens_from(matched)
-        self._network.validate(context.length, missing)
         for token in missing:
             node = self._tree.add(node, token)
             plan.fresh.append(node)
@@ -365,8 +374,6 @@ class HFModel:
         return results
 
     def _whole(self, sequences: list[tuple[int, ...]], keep: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-        for sequence in sequences:
-            self._network.validate(len(sequence), sequence)
         self.usage.forwards += 1
         self.usage.rows += len(sequences)
         self.usage.tokens += sum(map(len, sequences))

@@ -35,8 +35,8 @@ class LanguageModel(Protocol):
 
         Returns:
             ``float64[len(contexts), width]``, natural logarithms; the exponentials of a row sum to 1. The tensor is the caller's to
-            keep and to change. Rows do not depend on what else is in the batch. Contexts that the model still knows cost nothing; the
-            others are evaluated together.
+            keep and to change. Rows do not depend on what else is in the batch (for a network, beyond the rounding of its sums). Contexts
+            that the model still knows cost nothing; the others are evaluated together.
 
         Raises:
             ModelError: a context that the model cannot take (too long, a token id out of range, empty where the model needs a token).

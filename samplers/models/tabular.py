@@ -29,6 +29,7 @@ class TabularModel:
         eos: the token that ends a text, or several.
         table: from a prefix (a tuple of all token ids so far, the prompt's included) to the ``width`` probabilities of the next token:
             a function, or a mapping with a row for every prefix that is asked for.
+        memory: where the next token depends on the last ``memory`` tokens only, their number: ``table`` is then asked about those.
 
     Rows are checked and normalised when they are first asked for, and kept.
 
@@ -37,13 +38,20 @@ class TabularModel:
     """
 
     def __init__(
-        self, width: int, eos: int | Sequence[int], table: Callable[[tuple[int, ...]], Row] | Mapping[tuple[int, ...], Row]
+        self,
+        width: int,
+        eos: int | Sequence[int],
+        table: Callable[[tuple[int, ...]], Row] | Mapping[tuple[int, ...], Row],
+        *,
+        memory: int | None = None,
     ) -> None:
         self.width = width
         self.eos_token_ids: tuple[int, ...] = (eos,) if isinstance(eos, int) else tuple(eos)
         if width < 1 or not all(0 <= token < width for token in self.eos_token_ids):
             raise ValueError(f"a model needs tokens, and end tokens among them: width {width}, end tokens {self.eos_token_ids}")
-        self._table = table
+        if memory is not None and memory < 0:
+            raise ValueError(f"memory is a number of tokens, not {memory}")
+        self._table, self._memory = table, memory
         self._rows: dict[tuple[int, ...], torch.Tensor] = {}
 
     @classmethod
@@ -77,13 +85,13 @@ class TabularModel:
 
     def probabilities(self, prefix: Sequence[int]) -> torch.Tensor:
         """``float64[width]``: of the token after ``prefix``."""
-        return self._row(tuple(prefix)).exp()
+        return self._row(Context(prefix)).exp()
 
     def next_logprobs(self, contexts: Sequence[Context]) -> torch.Tensor:
         """See :meth:`LanguageModel.next_logprobs`; probabilities of zero are ``-inf``."""
         if not contexts:
             return torch.zeros((0, self.width), dtype=torch.float64)
-        return torch.stack([self._row(context.tokens) for context in contexts])
+        return torch.stack([self._row(context) for context in contexts])
 
     def score(self, context: Context, continuations: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         """See :meth:`LanguageModel.score`."""
@@ -99,20 +107,21 @@ class TabularModel:
         Texts of probability zero are left out. The probabilities sum to that of ending within ``max_tokens``, 1 where that is certain.
         Takes time in proportion to the number of prefixes.
         """
-        prefix, found = tuple(prompt), {}
+        start, found = Context(prompt), {}
         stack: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
         while stack:
             text, mass = stack.pop()
             if len(text) == max_tokens:
                 continue
-            for token, p in enumerate(self._row(prefix + text).exp().tolist()):
+            for token, p in enumerate(self._row(start.extend(text)).exp().tolist()):
                 if p > 0 and token in self.eos_token_ids:
                     found[(*text, token)] = mass * p
                 elif p > 0:
                     stack.append(((*text, token), mass * p))
         return found
 
-    def _row(self, prefix: tuple[int, ...]) -> torch.Tensor:
+    def _row(self, context: Context) -> torch.Tensor:
+        prefix = context.tokens_from(0 if self._memory is None else context.length - self._memory)
         found = self._rows.get(prefix)
         if found is None:
             found = self._rows[prefix] = self._make(prefix)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grammars.errors import ModelError
-from samplers.models import Context, Counting, LanguageModel, TabularModel
+from samplers.models import Context, Counting, LanguageModel, NGramModel, TabularModel
 
 
 def test_contexts_are_values_however_they_are_put_together() -> None:
@@ -97,3 +97,50 @@ def test_counting_changes_nothing() -> None:
     contexts = [model.context((0,)), model.context((1, 2))]
     assert torch.equal(Counting(model).next_logprobs(contexts), model.next_logprobs(contexts))
     assert isinstance(Counting(model), LanguageModel)
+
+
+def test_a_memory_limits_what_a_table_is_asked_about() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def table(prefix: tuple[int, ...]) -> list[float]:
+        asked.append(prefix)
+        return [0.5, 0.5]
+
+    model = TabularModel(2, 1, table, memory=2)
+    model.next_logprobs([Context(t) for t in ((), (0,), (0, 0), (1, 0, 0), (0, 0, 1))])
+    assert asked == [(), (0,), (0, 0), (0, 1)]
+    model = TabularModel(2, 1, table, memory=0)
+    model.next_logprobs([Context((0, 1))])
+    assert asked[-1] == ()
+
+
+def test_ngram_probabilities_by_hand() -> None:
+    model = NGramModel([[0, 1, 0, 1, 2]], 4, 2, order=2)
+    # unigrams: 5 seen, 3 kinds; 0 twice, 1 twice, 2 once
+    unigram = [(2 + 3 / 4) / 8, (2 + 3 / 4) / 8, (1 + 3 / 4) / 8, (3 / 4) / 8]
+    assert model.probabilities([3]).tolist() == pytest.approx(unigram)  # no text goes on from a 3
+    after_0 = [(n + 1 * p) / 3 for n, p in zip([0, 2, 0, 0], unigram)]
+    assert model.probabilities([0]).tolist() == pytest.approx(after_0)
+    assert model.probabilities([1, 2, 0]).tolist() == pytest.approx(after_0)
+    start = [(n + 1 * p) / 2 for n, p in zip([1, 0, 0, 0], unigram)]
+    assert model.probabilities([]).tolist() == pytest.approx(start)
+    after_1 = [(n + 2 * p) / 4 for n, p in zip([1, 0, 1, 0], unigram)]
+    assert model.probabilities([1]).tolist() == pytest.approx(after_1)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_ngram_models_are_proper(order: int) -> None:
+    texts = [[0, 1, 0, 2, 3], [0, 1, 1, 3], [2, 3]]
+    model = NGramModel(texts, 5, 3, order=order)
+    for prefix in ([], [0], [0, 1], [4, 4, 4], [0, 1, 0, 2]):
+        row = model.probabilities(prefix)
+        assert math.isclose(float(row.sum()), 1, rel_tol=1e-12) and bool((row > 0).all())
+    mass = sum(model.enumerate(6).values())
+    assert 0.5 < mass < 1
+    before = float(model.score(Context(), [[4, 3]])[0].sum())
+    model.observe([4, 3])
+    assert float(model.score(Context(), [[4, 3]])[0].sum()) > before
+    with pytest.raises(ModelError, match="9 is no token id"):
+        model.observe([9])
+    with pytest.raises(ValueError, match="order"):
+        NGramModel([], 5, 3, order=0)
