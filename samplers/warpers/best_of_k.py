@@ -8,12 +8,11 @@ import torch
 
 from ..registry import Law
 from .base import FORBIDDEN, Row, Warper
-from .simplex import solve
+from .simplex import newton, solve
 
 __all__ = ["BestOfK", "Coverage", "best_of_k"]
 
 _TINY = -700.0  # the logarithm of the smallest probability that is told from 0
-_NEWTON = 80
 
 
 class Coverage:
@@ -33,22 +32,16 @@ class Coverage:
         return self.t * (q.log() + 1) - self.reward * (1 - q) ** (self.k - 1)
 
     def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        """Newton's method in ``u = log q``, kept within a bracket: the solutions without the bonus and with all of it."""
+        # in u = log q, between the solutions without the bonus and with all of it
         low = (y / self.t - 1).clamp(min=_TINY, max=0.0)
         high = ((y + self.reward) / self.t - 1).clamp(min=_TINY, max=0.0)
-        u = high
-        for _ in range(_NEWTON):
+
+        def rising(u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             miss = 1 - u.exp()
-            error = self.t * (u + 1) - self.reward * miss ** (self.k - 1) - y
-            low, high = torch.where(error <= 0, u, low), torch.where(error >= 0, u, high)
-            steep = self.t + self.reward * (self.k - 1) * miss ** max(self.k - 2, 0) * u.exp()
-            step = u - error / steep
-            after = torch.where((step < low) | (step > high), low + (high - low) / 2, step)
-            settled = bool(((after - u).abs() <= 1e-15 * (1 + u.abs())).all())
-            u = after
-            if settled:
-                break
-        return u.exp().masked_fill(y == FORBIDDEN, 0.0)
+            value = self.t * (u + 1) - self.reward * miss ** (self.k - 1) - y
+            return value, self.t + self.reward * (self.k - 1) * miss ** max(self.k - 2, 0) * u.exp()
+
+        return newton(rising, low, high).exp().masked_fill(y == FORBIDDEN, 0.0)
 
     def describe(self) -> str:
         return f"entropy of weight {self.t:g} and coverage by {self.k} draws"

@@ -9,7 +9,7 @@ import torch
 
 from ..registry import Law, method
 from .base import FORBIDDEN, Row, Warper
-from .simplex import bisect
+from .simplex import bisect, newton
 
 __all__ = ["Bregman", "bregman", "renormalise"]
 
@@ -49,7 +49,10 @@ def renormalise(p: torch.Tensor, alpha: float, dual: bool = False) -> torch.Tens
         high = top - largest  # phi''(1) (1 - largest): there the largest alone has all the mass
 
         def at(nu: torch.Tensor) -> torch.Tensor:
-            return bisect(lambda q: nu - q ** (alpha - 2) * (q - p), p, top.expand_as(p))
+            def rising(q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return q ** (alpha - 2) * (q - p) - nu, q ** (alpha - 3) * ((alpha - 1) * q - (alpha - 2) * p)
+
+            return newton(rising, p, top.expand_as(p))
     else:
         high = _slope(top, alpha) - _slope(largest, alpha)
 

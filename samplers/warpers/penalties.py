@@ -102,7 +102,7 @@ class OccurrencePenalty(Warper):
 
     def warp(self, rows: Sequence[Row], scores: torch.Tensor) -> torch.Tensor:
         counts = occurrences([_window(row.tokens if self.prompt else row.made, self.window) for row in rows], scores)
-        return scores - self.frequency * counts - self.presence * (counts > 0)
+        return scores - self.frequency * counts - self.presence * (counts > 0).to(scores.dtype)
 
     def describe(self) -> str:
         return f"frequency penalty {self.frequency:g}, presence penalty {self.presence:g}"

@@ -33,7 +33,7 @@ import torch
 from ..registry import Law, method
 from .base import FORBIDDEN, Row, Warper, only_best, top
 
-__all__ = ["Entropy", "Regulariser", "Simplex", "Support", "Tsallis", "bisect", "solve"]
+__all__ = ["Entropy", "Regulariser", "Simplex", "Support", "Tsallis", "bisect", "newton", "solve"]
 
 Support = Callable[[torch.Tensor], torch.Tensor]  # float[rows, width] -> the same with minus infinity outside of the support
 
@@ -112,6 +112,28 @@ def bisect(falling: Callable[[torch.Tensor], torch.Tensor], low: torch.Tensor, h
         above = falling(middle) >= 0
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     return low
+
+
+def newton(
+    rising: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]], low: torch.Tensor, high: torch.Tensor
+) -> torch.Tensor:
+    """Where a rising function is 0, elementwise, by Newton's method kept within a bracket.
+
+    Args:
+        rising: ``x -> (value, derivative)``, derivative above 0.
+        low, high: ``value(low) <= 0 <= value(high)``.
+    """
+    x = high
+    for _ in range(_STEPS):
+        value, steep = rising(x)
+        low, high = torch.where(value <= 0, x, low), torch.where(value >= 0, x, high)
+        step = x - value / steep
+        after = torch.where((step >= low) & (step <= high), step, low + (high - low) / 2)
+        settled = bool(((after - x).abs() <= 4e-16 * (1 + x.abs())).all())
+        x = after
+        if settled:
+            break
+    return x
 
 
 def solve(scores: torch.Tensor, regulariser: Regulariser | None) -> torch.Tensor:
