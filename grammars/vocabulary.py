@@ -213,7 +213,7 @@ class Vocabulary:
         ids: list[int] = []
         at = 0
         while at < len(text):
-            for end in range(min(len(text), at + self.max_token_bytes), at, -1):
+            for end in range(min(len(text), at + self._longest.get(text[at : at + 2], 1)), at, -1):
                 found = self._ids.get(text[at:end])
                 if found is not None:
                     ids.append(found)
@@ -223,13 +223,24 @@ class Vocabulary:
                 return self.fewest_tokens(text)
         return ids
 
+    @cached_property
+    def _longest(self) -> dict[bytes, int]:
+        """Length of the longest text token behind each two bytes that one begins with: few of them are nearly as long as the longest."""
+        found: dict[bytes, int] = {}
+        for token in self._ids:
+            length = len(token)
+            if length > 1 and length > found.get(token[:2], 1):
+                found[token[:2]] = length
+        return found
+
     def fewest_tokens(self, text: bytes) -> list[int]:
         """The segmentation into fewest tokens, by dynamic programming from the end; longer tokens first among equals."""
         n = len(text)
+        longest = self._longest
         cost, step = [0.0] * (n + 1), [0] * (n + 1)
         for at in range(n - 1, -1, -1):
             cost[at] = float("inf")
-            for end in range(min(n, at + self.max_token_bytes), at, -1):
+            for end in range(min(n, at + longest.get(text[at : at + 2], 1)), at, -1):
                 if cost[end] + 1 < cost[at] and text[at:end] in self._ids:
                     cost[at], step[at] = cost[end] + 1, end
         if cost[0] == float("inf"):
