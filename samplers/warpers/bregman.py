@@ -63,8 +63,8 @@ def renormalise(p: torch.Tensor, alpha: float, dual: bool = False) -> torch.Tens
     return q / q.sum(-1, keepdim=True)
 
 
-def _cost(p: torch.Tensor, k: int, alpha: float, dual: bool, price: float) -> tuple[float, torch.Tensor]:
-    """Value of the objective on the ``k`` largest of the sorted ``p``, and the distribution."""
+def _cost(p: torch.Tensor, k: int, alpha: float, dual: bool, price: float) -> float:
+    """Value of the objective on the ``k`` largest of the sorted ``p``."""
     q = renormalise(p[:k], alpha, dual)
     rest = p[k:]
     nothing = torch.zeros_like(rest)
@@ -72,7 +72,7 @@ def _cost(p: torch.Tensor, k: int, alpha: float, dual: bool, price: float) -> tu
         value = _divergence(p[:k], q, alpha).sum() + _divergence(rest, nothing, alpha).sum()
     else:
         value = _divergence(q, p[:k], alpha).sum() + _divergence(nothing, rest, alpha).sum()
-    return float(value) + price * k, q
+    return float(value) + price * k
 
 
 def bregman(p: torch.Tensor, alpha: float, price: float, dual: bool = False, k: int | None = None) -> torch.Tensor:
@@ -89,21 +89,32 @@ def bregman(p: torch.Tensor, alpha: float, price: float, dual: bool = False, k: 
     """
     ordered, order = p.sort(descending=True, stable=True)
     ordered = ordered[ordered > 0]
-    low, high = (1, len(ordered)) if k is None else (min(k, len(ordered)),) * 2
-    while low < high:
-        middle = (low + high) // 2
-        if _cost(ordered, middle + 1, alpha, dual, price)[0] < _cost(ordered, middle, alpha, dual, price)[0]:
-            low = middle + 1
-        else:
-            high = middle
-    return torch.zeros_like(p).scatter(0, order[:low], renormalise(ordered[:low], alpha, dual))
+    if k is None:
+        costs: dict[int, float] = {}
+
+        def cost(size: int) -> float:
+            if size not in costs:
+                costs[size] = _cost(ordered, size, alpha, dual, price)
+            return costs[size]
+
+        # the divergence is not negative, so a size whose price alone is above the cost of one token cannot be the best
+        low, high = 1, max(1, int(min(len(ordered), cost(1) / price)))
+        while low < high:
+            middle = (low + high) // 2
+            if cost(middle + 1) < cost(middle):
+                low = middle + 1
+            else:
+                high = middle
+        k = low
+    k = min(k, len(ordered))
+    return torch.zeros_like(p).scatter(0, order[:k], renormalise(ordered[:k], alpha, dual))
 
 
 @method(
     "Bregman decoders",
     law="exact",
     target="each token ~ the q on the simplex that minimises D(q, p) + price |support(q)| (dual: D(p, q)), p the step's distribution",
-    cost="a sort of the vocabulary a step, and a renormalisation for each of log2(width) support sizes",
+    cost="a sort of the vocabulary a step, and a renormalisation for each support size of a binary search",
     paper="Noarov et al. 2025, arXiv:2505.19371",
     use="guided.generate(..., warpers=[Bregman(alpha, price)])",
 )
