@@ -212,16 +212,16 @@ class _Parser:
         self.i += 1
         out = []
         while self.peek() != '"':
-            out.append(chr(self.char("the string that begins at " + self.where(first))))
+            out.append(chr(self.char("string", first)))
         self.i += 1
         return "".join(out)
 
-    def char(self, inside: str) -> int:
-        """One character of a string or class, as a code point."""
+    def char(self, what: str, first: int) -> int:
+        """One character of the string or class that begins at ``first``, as a code point."""
         at = self.i
         c = self.peek()
         if not c:
-            self.fail(f"the text ends inside {inside}")
+            self.fail(f"the text ends inside the {what} that begins at {self.where(first)}")
         self.i += 1
         code = self.escape(at) if c == "\\" else ord(c)
         if 0xD800 <= code <= 0xDFFF or code > _LAST:
@@ -243,17 +243,16 @@ class _Parser:
 
     def char_class(self) -> _Class:
         first = self.i
-        inside = "the character class that begins at " + self.where(first)
         self.i += 1
         negated = self.peek() == "^"
         self.i += negated
         out = _Class([], negated)
         while self.peek() != "]":
             at = self.i
-            lo = hi = self.char(inside)
+            lo = hi = self.char("character class", first)
             if self.peek() == "-" and self.text[self.i + 1 : self.i + 2] != "]":
                 self.i += 1
-                hi = self.char(inside)
+                hi = self.char("character class", first)
                 if hi < lo:
                     self.fail("the range is reversed", at)
             out.ranges.append((lo, hi))

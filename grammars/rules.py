@@ -302,8 +302,7 @@ def finish(start: Rule) -> Rule:
                 users.setdefault(s, []).append(rule)
     todo: dict[StaticRule, None] = dict.fromkeys(rules)
     while todo:
-        rule = next(iter(todo))
-        del todo[rule]
+        rule, _ = todo.popitem()  # those reached last first: they are what the others rest on
         nullable, productive = _nullable(rule.body), _productive(rule.body)
         if (nullable, productive) != (rule.nullable, rule.productive):
             rule.nullable, rule.productive = nullable, productive

@@ -275,7 +275,8 @@ def _single(character: str) -> CharSet:
 def literal_text(pool: Pool, text: str, escapes: Escapes = "any") -> int:
     """The spellings of ``text``, without quotes. A text with half a surrogate pair has none (EMPTY)."""
     encoder = JsonEncoder(escapes)
-    return pool.cat(*(encoder(pool, _single(c)) for c in text))
+    spelled = {c: encoder(pool, _single(c)) for c in set(text)}
+    return pool.cat(*(spelled[c] for c in text))
 
 
 def literal_string(pool: Pool, text: str, escapes: Escapes = "any") -> int:

@@ -78,6 +78,7 @@ class Algebra:
             return b
         if b is self.everything:
             return a
+        self.pool.charge(len(a.numbers) * len(b.numbers) + len(a.arrays) * len(b.arrays) + len(a.objects) * len(b.objects))
         return Normal(
             a.null and b.null,
             a.booleans & b.booleans,
@@ -121,6 +122,7 @@ class Algebra:
 
     def _difference(self, records: Sequence[Any], removed: Sequence[Any]) -> tuple[Any, ...]:
         for other in removed:
+            self.pool.charge(1 + len(records))
             outside = other.opposite()
             kept: dict[Any, None] = {}
             for record in records:
@@ -162,6 +164,7 @@ class Algebra:
         return (full,) if full in found else tuple(self._bounded(list(found)))
 
     def _bounded(self, records: list[Any]) -> list[Any]:
+        self.pool.charge(len(records))
         if len(records) > self.limits.schema_size:
             raise LimitError("schema_size", self.limits.schema_size, "(alternatives of one type in a schema's normal form)")
         return records

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LimitError
 from ..rules import Rule, State, Symbol
+from .effort import bounded
 from .inline import Done, Move, Place
 from .normal import ANYTHING, NOTHING, ArrayRecord, Event, Goal, conjunction, opposites
 from .values import Value
@@ -401,6 +402,7 @@ class ArrayRule(Rule):
     def start(self) -> Hashable:
         return "start"
 
+    @bounded
     def expand(self, key: Hashable) -> State:
         layout = self.writer.layout
         if key == "start":
@@ -424,6 +426,7 @@ class ArrayRule(Rule):
             edges.append((layout.closing("]", self.depth, first), "end"))
         return State(edges, skip=layout.skip)
 
+    @bounded
     def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
         if not isinstance(key, tuple):
             return state.edges

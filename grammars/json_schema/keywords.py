@@ -44,7 +44,9 @@ class Keyword:
 
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite JSON number (booleans are none)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _number(value: object) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import LimitError
 from ..rules import Capture, Rule, State, Symbol, Terminal
 from .completable import STEPS, Completion, Promise
+from .effort import bounded
 from .normal import ANYTHING, NOTHING, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
 from .values import key_of
 
@@ -271,6 +272,7 @@ class ObjectPlan:
                 doubtful.append([(0, ANYTHING), *((bit, g) for g in goals)])
         seen: set[tuple[Goal, Where]] = set()
         for choice in product(*doubtful):
+            self.pool.charge(1 + len(choice) + len(self.clauses))
             value = conjunction(goal, *(g for _, g in choice))
             met = sure
             for bit, _ in choice:
@@ -325,6 +327,7 @@ class ObjectPlan:
         return [self.goal(name) for name in sorted(self.record.required)]
 
     def _alive(self) -> bool:
+        self.pool.charge(1 + len(self.named) + len(self.clauses))
         if not all(map(self.meaning.alive, self.needed())):
             return False
         return self.completable(self.start)
@@ -436,6 +439,7 @@ class ObjectRule(Rule):
     def start(self) -> Hashable:
         return "start"
 
+    @bounded
     def expand(self, key: Hashable) -> State:
         layout = self.writer.layout
         if key == "start":
@@ -458,6 +462,7 @@ class ObjectRule(Rule):
             edges.append((layout.closing("}", self.depth, key[2]), "end"))
         return State(edges, skip=layout.skip)
 
+    @bounded
     def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
         if not isinstance(key, tuple) or key[0] == "value":
             return state.edges

@@ -9,6 +9,7 @@ from ..errors import ConstraintError, LimitError, SchemaError
 from ..limits import Limits
 from ..rules import Rule
 from ..strings import JsonEncoder
+from .effort import metered
 from .keywords import DRAFTS
 from .layout import Layout, Whitespace
 from .meaning import Meaning
@@ -123,10 +124,7 @@ class JsonSchema(Constraint):
             ConstraintError: it has no instance.
             LimitError: it is bigger or deeper than the limits allow.
         """
-        try:
-            return self._built(pool)
-        except RecursionError:
-            raise LimitError("nesting", self.limits.nesting, "(schemas within schemas, by references or in place)") from None
+        return metered(pool, self.limits, lambda: self._built(pool))
 
     def _built(self, pool: Pool) -> Rule:
         documents, scanned = self._scanned()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..rules import Rule, State, Symbol, Terminal
 from ..strings import json_string
 from .arrays import ArrayPlan, ArrayRule
+from .effort import bounded
 from .inline import Inline, KeyPart
 from .normal import Goal
 from .objects import ObjectPlan, ObjectRule
@@ -118,6 +119,7 @@ class ValueRule(Rule):
     def start(self) -> Hashable:
         return "start"
 
+    @bounded
     def expand(self, key: Hashable) -> State:
         if key == "end":
             return State([], final=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..constraint import Constraint
 from ..errors import ConstraintError, GrammarError, RegexError
+from ..limits import Limits
 from ..rules import NOTHING, Node, Part, Rule, Skip, StaticRule, Terminal, finish, lexeme, repeat, sequence, union
 from .backtracking import Match, terminal_match
 from .loader import ImportPath, Loaded, Source, Symbol, TerminalPattern, load
@@ -48,6 +49,7 @@ class Lark(Constraint):
         import_paths: where ``%import`` looks for grammars: folders, or loader functions as Lark takes them.
         flags: ``re`` flags for all terminals, as letters out of ``imsx``.
         check_collisions: fill :attr:`warnings` with the pairs of patterns that match a common text with the same priority.
+        limits: ``grammar_size`` bounds the symbols of all rules once optional parts are written out.
 
     Attributes:
         warnings: findings that are no errors; complete once the grammar has been compiled.
@@ -67,6 +69,7 @@ class Lark(Constraint):
         import_paths: Sequence[ImportPath] = (),
         flags: str = "",
         check_collisions: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         if lexing not in ("greedy", "any"):
             raise ConstraintError(f'lexing is "greedy" or "any", not {lexing!r}')
@@ -74,13 +77,14 @@ class Lark(Constraint):
             raise ConstraintError(f"flags are letters out of 'imsx', not {flags!r}")
         self.grammar, self.start, self.lexing, self.flags = grammar, start, lexing, flags
         self._source = Source(grammar)
-        self._loaded = load(grammar, start, import_paths)
+        self.limits = limits or Limits()
+        self._loaded = load(grammar, start, import_paths, self.limits)
         self._supplied = dict(terminals or {})
         self._patterns = self._all_patterns()
         self.warnings: list[str] = self._collisions() if check_collisions else []
 
     def build(self, pool: Pool) -> Rule:
-        return _Lowering(self, pool).start()
+        return pool.metered(self.limits.fuel, lambda: _Lowering(self, pool).start())
 
     # ------------------------------------------------------------ terminals
     def _all_patterns(self) -> dict[str, TerminalPattern]:

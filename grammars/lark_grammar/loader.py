@@ -12,7 +12,9 @@ import regex
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import Grammar, load_grammar
 
-from ..errors import GrammarError
+from ..errors import GrammarError, LimitError
+from ..limits import Limits
+from .extent import bound_templates, check_extent
 from .properties import expand_properties
 
 __all__ = ["ImportPath", "Loaded", "Place", "Source", "Symbol", "TerminalPattern", "load"]
@@ -102,10 +104,11 @@ class Source:
         return GrammarError(message, line, column, self.text)
 
 
-def load(text: str, start: str, import_paths: Sequence[ImportPath]) -> Loaded:
+def load(text: str, start: str, import_paths: Sequence[ImportPath], limits: Limits | None = None) -> Loaded:
     """Loads and compiles a grammar.
 
     Raises:
+        LimitError: written out it is bigger than ``limits`` allow.
         GrammarError: whatever Lark finds wrong with it, with the place where that can be told.
     """
     source = Source(text)
@@ -117,12 +120,17 @@ def load(text: str, start: str, import_paths: Sequence[ImportPath]) -> Loaded:
         if start not in defined:
             known = ", ".join(sorted(defined)[:10]) or "none"
             raise source.error(f"the start rule {start!r} is not defined (rules: {known}); define it or name another with start=")
-        compiled = Grammar([r for r in grammar.rule_defs if r[2] is not None], grammar.term_defs, grammar.ignore)
+        limits = limits or Limits()
+        check_extent(grammar.rule_defs, limits)
+        rule_defs = bound_templates([r for r in grammar.rule_defs if r[2] is not None], limits)
+        compiled = Grammar(rule_defs, grammar.term_defs, grammar.ignore)
         terminals, rules, ignore = compiled.compile([start], set())
         patterns = {t.name: _pattern(t, source) for t in terminals}
     except (lark.exceptions.LarkError, AssertionError, OSError, ValueError, ImportError, RecursionError, re.error, regex.error) as e:
         if isinstance(e, GrammarError):
             raise
+        if isinstance(e, lark.exceptions.VisitError) and isinstance(e.orig_exc, LimitError):
+            raise e.orig_exc from None
         _translate(e, source)
     out: dict[str, list[tuple[Symbol, ...]]] = {}
     for rule in rules:

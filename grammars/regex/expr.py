@@ -13,8 +13,9 @@ The searches (emptiness, shortest member) are in :mod:`.search`, cutting at a ho
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from ..errors import LimitError
 from ..limits import Limits
@@ -26,6 +27,7 @@ from .leaves import Leaf, Utf8
 
 __all__ = ["ALL_BYTES", "Leaf", "Pool"]
 
+_T = TypeVar("_T")
 _CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
 _MANY = 8  # this many literals in one alternation become a sorted word list
 
@@ -36,8 +38,12 @@ class Pool:
     Args:
         writable: characters that can be written at all (default: every one); others are left out of classes and literals.
         writable_bytes: bytes that can be written, as a 256-bit mask.
-        fuel: work (nodes made plus members of the alternatives and intersections made) that one search may spend before it ends in
-            :class:`~grammars.errors.LimitError`; default ``Limits().fuel``.
+        fuel: work (nodes made plus members of the alternatives and intersections made) that one search, or the derivatives of one
+            expression, may spend before it ends in :class:`~grammars.errors.LimitError`; default ``Limits().fuel``.
+
+    Attributes:
+        work: done so far.
+        deadline: the work at which the step under way ends in an error; infinity where none is metered (see :meth:`metered`).
 
     Not thread-safe: the owner serialises access.
     """
@@ -49,6 +55,7 @@ class Pool:
         self.writable, self.writable_bytes = writable, writable_bytes
         self.fuel = Limits().fuel if fuel is None else fuel
         self.work = 0
+        self.deadline, self._allowed = math.inf, self.fuel
         self._ids: dict[tuple[Any, ...], int] = {}
         self.kinds: list[int] = []
         self.args: list[tuple[Any, ...]] = []
@@ -90,10 +97,36 @@ class Pool:
             self._raw.append(None)
             self._transitions.append(None)
             self.work += 1
+            if self.work > self.deadline:
+                self.charge(0)
         return node
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def charge(self, units: int) -> None:
+        """Counts work, of whatever kind, that was done or is about to be done.
+
+        Raises:
+            LimitError: the step under way has no fuel left.
+        """
+        self.work += units
+        if self.work > self.deadline:
+            raise LimitError("fuel", self._allowed, "while a language was worked out")
+
+    def metered(self, fuel: int, step: Callable[[], _T]) -> _T:
+        """What ``step`` returns, which may spend so much work; a step within a metered one has a share in that one's fuel.
+
+        Raises:
+            LimitError: it needs more.
+        """
+        if self.deadline < math.inf:
+            return step()
+        self.deadline, self._allowed = self.work + fuel, fuel
+        try:
+            return step()
+        finally:
+            self.deadline = math.inf
 
     def spend(self, start: int) -> None:
         """Raises :class:`LimitError` if the work done since ``start`` (a former value of ``work``) exceeds the fuel."""
@@ -325,7 +358,7 @@ class Pool:
             return self.anything
         if mask:
             flat.add(self._bytes(mask))
-        self.work += len(flat)
+        self.charge(len(flat))
         if len(flat) > 1:
             flat = alternatives.simplify(self, flat)
             if len(flat) >= _MANY:
@@ -399,7 +432,7 @@ class Pool:
         return self._both(flat, self._alt(denied) if denied else 0)
 
     def _both(self, flat: set[int], denied: int) -> int:
-        self.work += len(flat) + 1
+        self.charge(len(flat) + 1)
         if 1 in flat:
             return 0 if self._nullable[denied] or not all(self._nullable[e] for e in flat) else 1
         finite = min((e for e in flat if self.kinds[e] in (LITERAL, WORDS)), default=None, key=lambda e: (self.kinds[e], e))
@@ -506,10 +539,12 @@ class Pool:
         """
         found = self._transitions[e]
         if found is None:
-            known = self.known
-            parts = [p for p in self.raw(e) if known[p[1]] is False or not self.is_empty(p[1])]
-            found = self._transitions[e] = tuple(parts)
+            found = self._transitions[e] = self.metered(self.fuel, lambda: self._alive_parts(e))
         return found
+
+    def _alive_parts(self, e: int) -> tuple[tuple[int, int], ...]:
+        known = self.known
+        return tuple(p for p in self.raw(e) if known[p[1]] is False or not self.is_empty(p[1]))
 
     def raw(self, e: int) -> Parts:
         """Like :meth:`transitions`, but targets with an empty language may be among them."""
