@@ -95,9 +95,10 @@ class Vocabulary:
         self._encode = encode
         self._lock = threading.RLock()
         self._lexer: Lexer | None = None
-        for i, token in enumerate(self.tokens):
-            if not isinstance(token, bytes):
-                raise VocabularyError(f"token {i} is {type(token).__name__}, not bytes; give the bytes that each id writes")
+        if set(map(type, self.tokens)) - {bytes}:
+            for i, token in enumerate(self.tokens):
+                if not isinstance(token, bytes):
+                    raise VocabularyError(f"token {i} is {type(token).__name__}, not bytes; give the bytes that each id writes")
         if not self.eos_token_ids:
             raise VocabularyError("no end-of-sequence token: give eos_token_ids, a text could never end otherwise")
         for i in (*self.eos_token_ids, *self.special_token_ids):
