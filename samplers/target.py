@@ -120,7 +120,7 @@ class Target:
 
         The last of ``max_tokens`` tokens must end the text; the automaton is asked first, then ``check``.
         """
-        if len(prefix) >= self.max_tokens or (len(prefix) == self.max_tokens - 1 and token not in self.ends):
+        if state in (0, 1) or len(prefix) >= self.max_tokens or (len(prefix) == self.max_tokens - 1 and token not in self.ends):
             return False
         if self.advance(state, token) == 0:
             return False
