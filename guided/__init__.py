@@ -52,9 +52,11 @@ if TYPE_CHECKING:
         VocabularyError,
         fill_masks,
     )
-    from samplers import Budget, Drawn, Law, MaskTable, Method, Request, Settings, Step, choose, decode, method, methods
+    from samplers import Budget, Drawn, Law, MaskTable, Method, Request, Settings, Step, decode, method, methods
 
+    from .answers import Choices, Option, choose
     from .api import generate, stream
+    from .fields import Field, FieldValue, field_probabilities
     from .inputs import constraint_from
     from .model import Model, load
     from .partial import partial_json
@@ -68,10 +70,13 @@ __all__ = [
     "Automaton",
     "Budget",
     "Choice",
+    "Choices",
     "Constraint",
     "ConstraintError",
     "DeadEnd",
     "Drawn",
+    "Field",
+    "FieldValue",
     "Gbnf",
     "GrammarError",
     "GuidedError",
@@ -86,6 +91,7 @@ __all__ = [
     "Method",
     "Model",
     "ModelError",
+    "Option",
     "Partial",
     "Regex",
     "RegexError",
@@ -103,6 +109,7 @@ __all__ = [
     "choose",
     "constraint_from",
     "decode",
+    "field_probabilities",
     "fill_masks",
     "generate",
     "load",
@@ -119,14 +126,20 @@ except PackageNotFoundError:  # imported from a source tree that is not installe
     __version__ = "0+unknown"
 
 _LAZY = {
+    "Choices": ".answers",
+    "Field": ".fields",
+    "FieldValue": ".fields",
     "GuidedLogitsProcessor": ".processor",
     "Model": ".model",
+    "Option": ".answers",
     "Partial": ".result",
     "Result": ".result",
     "Sampled": ".sampled",
     "Timings": ".result",
     "WeightedText": ".sampled",
+    "choose": ".answers",
     "constraint_from": ".inputs",
+    "field_probabilities": ".fields",
     "generate": ".api",
     "load": ".model",
     "partial_json": ".partial",

@@ -453,12 +453,14 @@ def _register() -> None:
     from .bench_cli import app as bench
     from .bench_scale_cli import register
     from .bench_speed_cli import register as register_speed
+    from .choose_cli import choose
     from .explain_cli import explain
     from .fuzz_cli import fuzz
 
     register(bench)
     register_speed(bench)
     app.add_typer(bench, name="bench")
+    _command("choose")(choose)
     _command("explain")(explain)
     _command("fuzz")(fuzz)
 

@@ -54,6 +54,7 @@ _MODULES = (
     "samplers.mcmc",
     "samplers.daemon",
     "samplers.without_replacement",
+    "samplers.options",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
 )
 
