@@ -241,6 +241,7 @@ def laws(
     sizes: Annotated[str, typer.Option("--sizes", help="Numbers of texts (particles) of one call.")] = "4,16,64,256",
     runs: Annotated[int, typer.Option("--runs", help="Calls at each size.", min=1)] = 8,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="genlm-control too, where it is installed.")] = True,
+    model: Annotated[str | None, typer.Option("--model", help="Costs on a model too: packaged, a folder or a hub id.")] = None,
     seed: SeedOption = 7,
     out: OutOption = Path("out"),
     picture: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw OUT/laws.png too.")] = True,
@@ -249,15 +250,20 @@ def laws(
 ) -> None:
     """Samplers on small problems whose answer is known: total variation to the target, against forwards spent.
 
-    The numbers also go to OUT/laws.json.
+    With --model also what samplers cost on a model: a slow checker under masks and under AWRS, particles against single generations, and
+    genlm-control on the same model. The numbers also go to OUT/laws.json.
     """
     from .evaluation import law_report
     from .evaluation.laws import contenders, run_laws
+    from .evaluation.sampling_costs import costs
+    from .model import load
 
     with reported():
         numbers = _sizes(sizes)
         records = run_laws(contenders(method or (), peers), case_names=case, sizes=numbers, runs=runs, seed=seed, console=bar_console())
         found = law_report.summary(records, {"sizes": numbers, "runs": runs, "seed": seed})
+        if model is not None:
+            found["costs"] = costs(load(None if model == "packaged" else model), seed=seed, peers=peers)
         out.mkdir(parents=True, exist_ok=True)
         (out / "laws.json").write_text(json.dumps(found, indent=1))
         if picture:

@@ -22,20 +22,31 @@ from samplers.target import Sample, Samples, Target, effective_size, log_mean, r
 if TYPE_CHECKING:
     from samplers.models import Context
 
-__all__ = ["Language", "Model", "Rewards", "awrs", "awrs_smc", "smc"]
+__all__ = ["Language", "Model", "Rewards", "awrs", "awrs_smc", "own_model", "run", "smc"]
 
 Ids = Sequence[Any]
 
 
 class _OfTarget(Potential):
-    """A potential over the token ids of a target; the end of sequence is theirs."""
+    """A potential over a target's tokens without its ends, which are one end of sequence for them.
 
-    def __init__(self, target: Target) -> None:
+    Args:
+        target: what is sampled.
+        tokens: their tokens, with an attribute ``token_id``; ``None``: the ids themselves are the tokens.
+    """
+
+    def __init__(self, target: Target, tokens: Sequence[Any] | None = None) -> None:
         self.target = target
         self.end = min(target.ends)
-        self.ids = [t for t in range(target.model.width) if t not in target.ends]
-        self._order = torch.tensor([*self.ids, self.end])
-        super().__init__(self.ids)
+        ids = [t for t in range(target.model.width) if t not in target.ends]
+        known = ids if tokens is None else list(tokens)
+        self._order = torch.tensor([*map(id_of, known), self.end])
+        super().__init__(known)
+
+
+def id_of(token: Any) -> int:
+    """The id of one of their tokens."""
+    return token.token_id if hasattr(token, "token_id") else int(token)
 
 
 class Model(_OfTarget):
@@ -75,32 +86,30 @@ class Model(_OfTarget):
 class Language(_OfTarget):
     """The constraint (automaton, checker and bound) as 0 and ``-inf``."""
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
+    def __init__(self, target: Target, tokens: Sequence[Any] | None = None) -> None:
+        super().__init__(target, tokens)
         self._states: dict[tuple[int, ...], int] = {(): target.start}
-        self.checks = 0
 
     def _state(self, tokens: tuple[int, ...]) -> int:
         """The automaton's state after ``tokens``; 0 where they are not allowed."""
         found = self._states.get(tokens)
         if found is None:
             before = self._state(tokens[:-1])
-            self.checks += 1
             good = before != 0 and self.target.allows(before, tokens[:-1], tokens[-1])
             found = self._states[tokens] = self.target.advance(before, tokens[-1]) if good else 0
         return found
 
     async def prefix(self, context: Ids) -> float:
         """0 where the tokens are allowed."""
-        return 0.0 if self._state(tuple(context)) != 0 else -math.inf
+        return 0.0 if self._state(tuple(map(id_of, context))) != 0 else -math.inf
 
     async def complete(self, context: Ids) -> float:
         """0 where the text may end after them."""
-        return 0.0 if self._state((*context, self.end)) != 0 else -math.inf
+        return 0.0 if self._state((*map(id_of, context), self.end)) != 0 else -math.inf
 
     async def logw_next(self, context: Ids) -> Any:
         """The mask."""
-        key = tuple(context)
+        key = tuple(map(id_of, context))
         allowed = self.target.allowed(self._state(key), key)[self._order]
         return self.make_lazy_weights(torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -math.inf))
 
@@ -119,20 +128,31 @@ class Rewards(_OfTarget):
 
 def smc(target: Target, n: int, *, seed: int) -> Samples:
     """Their SMC with fully masked proposals; systematic resampling below half of the particles."""
-    return _run(target, DirectTokenSampler(Model(target) * Language(target)), n, seed, 0.5, "genlm-control SMC")
+    return run(target, DirectTokenSampler(Model(target) * Language(target)), n, seed, 0.5, "genlm-control SMC")
 
 
 def awrs(target: Target, n: int, *, seed: int) -> Samples:
     """Their AWRS, without resampling."""
-    return _run(target, AWRS(Model(target), Language(target), seed=seed), n, seed, 0.0, "genlm-control AWRS")
+    return run(target, AWRS(Model(target), Language(target), seed=seed), n, seed, 0.0, "genlm-control AWRS")
 
 
 def awrs_smc(target: Target, n: int, *, seed: int) -> Samples:
     """Their SMC with AWRS as the proposal."""
-    return _run(target, AWRS(Model(target), Language(target), seed=seed), n, seed, 0.5, "genlm-control AWRS-SMC")
+    return run(target, AWRS(Model(target), Language(target), seed=seed), n, seed, 0.5, "genlm-control AWRS-SMC")
 
 
-def _run(target: Target, sampler: Any, n: int, seed: int, threshold: float, name: str) -> Samples:
+def own_model(hf_model: Any, tokenizer: Any, target: Target, batch: int) -> Any:
+    """The target's model run by their own Hugging Face backend, ``batch`` queries at a time, as a potential; its caches are empty."""
+    from genlm.backend.llm import AsyncTransformer
+    from genlm.control.potential.built_in.llm import PromptedLLM
+
+    backend = AsyncTransformer(hf_model, tokenizer, batch_size=batch)
+    ends = [backend.byte_vocab[t].byte_string for t in sorted(target.ends)]
+    return PromptedLLM(backend, prompt_ids=list(target.prompt), eos_byte_strings=ends, temperature=target.temperature)
+
+
+def run(target: Target, sampler: Any, n: int, seed: int, threshold: float, name: str) -> Samples:
+    """Their SMC loop with the token sampler ``sampler``, resampling below ``threshold * n`` effective particles."""
     # their randomness is that of the global generators: seeded here, and put back afterwards
     critic = None if target.reward is None else Rewards(target)
     state = np.random.get_state()  # noqa: NPY002
@@ -145,12 +165,12 @@ def _run(target: Target, sampler: Any, n: int, seed: int, threshold: float, name
     return samples_of(found, min(target.ends), name)
 
 
-def samples_of(found: Any, end: int, name: str, forwards: int = 0) -> Samples:
-    """Their sequences as :class:`~samplers.target.Samples`; tokens are ids, or have an attribute ``token_id``."""
+def samples_of(found: Any, end: int, name: str) -> Samples:
+    """Their sequences as :class:`~samplers.target.Samples`."""
     samples = []
     for context, weight in found:
         finished = bool(context) and context[-1] is EOS
-        tokens = tuple(end if t is EOS else int(getattr(t, "token_id", t)) for t in context)
+        tokens = tuple(end if t is EOS else id_of(t) for t in context)
         samples.append(Sample(tokens, float(weight) if finished else -math.inf, math.nan, finished))
     logs = [s.log_weight for s in samples]
-    return Samples(samples, log_mean(logs), relative_error(logs), [effective_size(logs)], forwards, None, name)
+    return Samples(samples, log_mean(logs), relative_error(logs), [effective_size(logs)], 0, None, name)

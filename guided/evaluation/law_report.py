@@ -65,6 +65,9 @@ def _tables(found: Mapping[str, Any]) -> Rows:
     if known:
         rows = [[r["method"], _number(r["begins_with_a"]), _number(r["distance"])] for r in known]
         tables.append((f"the known distortion: P(begins with a), 0.9 in truth; n = {sizes[-1]}", ["method", "estimate", "distance"], rows))
+    for title, entries in found.get("costs", {}).items():
+        rows = [[value if isinstance(value, str) else _number(float(value)) for value in entry.values()] for entry in entries]
+        tables.append((title, list(entries[0]), rows))
     if found["refused"]:
         rows = [[r["method"], r["case"], r["reason"]] for r in found["refused"]]
         tables.append(("not taken", ["method", "case", "reason"], rows))
