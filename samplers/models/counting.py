@@ -58,37 +58,40 @@ class Counting:
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
         self.width, self.eos_token_ids = model.width, model.eos_token_ids
-        usage = getattr(model, "usage", None)
-        self._own = not isinstance(usage, Usage)
-        self._usage: Usage = Usage() if not isinstance(usage, Usage) else usage
-        self._before = self._usage.copy()
+        self._own: Usage | None = None if isinstance(getattr(model, "usage", None), Usage) else Usage()
+        self._before = self._now.copy()
         self._answered: set[Context] = set()
         self._evaluated: dict[int, Any] = {}  # a trie of tokens
 
     @property
+    def _now(self) -> Usage:
+        """The work done by whoever counts it, since that began to."""
+        return self.model.usage if self._own is None else self._own  # type: ignore[attr-defined]
+
+    @property
     def usage(self) -> Usage:
         """What was done since the wrapper was made."""
-        return self._usage.since(self._before)
+        return self._now.since(self._before)
 
     @property
     def forwards(self) -> int:
-        return self._usage.forwards - self._before.forwards
+        return self.usage.forwards
 
     @property
     def rows(self) -> int:
-        return self._usage.rows - self._before.rows
+        return self.usage.rows
 
     @property
     def tokens(self) -> int:
-        return self._usage.tokens - self._before.tokens
+        return self.usage.tokens
 
     @property
     def hits(self) -> int:
-        return self._usage.hits - self._before.hits
+        return self.usage.hits
 
     @property
     def prefix_hits(self) -> int:
-        return self._usage.prefix_hits - self._before.prefix_hits
+        return self.usage.prefix_hits
 
     def context(self, tokens: Sequence[int]) -> Context:
         """See :meth:`LanguageModel.context`."""
@@ -97,16 +100,16 @@ class Counting:
     def next_logprobs(self, contexts: Sequence[Context]) -> torch.Tensor:
         """See :meth:`LanguageModel.next_logprobs`."""
         answer = self.model.next_logprobs(contexts)
-        if self._own:
-            self._count(contexts)
+        if self._own is not None:
+            self._count(self._own, contexts)
         return answer
 
     def score(self, context: Context, continuations: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         """See :meth:`LanguageModel.score`; a continuation is a row, and costs nothing where every prefix of it was known."""
         answer = self.model.score(context, continuations)
-        if self._own:
+        if self._own is not None:
             asked = [context.extend(tuple(c)[:-1]) for c in continuations if len(c)]
-            self._count(asked)
+            self._count(self._own, asked)
             for end in asked:
                 self._answered.update(context.extend(end.tokens_from(context.length)[:k]) for k in range(end.length - context.length))
         return answer
@@ -114,12 +117,12 @@ class Counting:
     def hidden(self, contexts: Sequence[Context]) -> torch.Tensor:
         """See :meth:`LanguageModel.hidden`."""
         answer = self.model.hidden(contexts)
-        if self._own:
-            self._count(contexts)
+        if self._own is not None:
+            self._count(self._own, contexts)
         return answer
 
-    def _count(self, contexts: Sequence[Context]) -> None:
-        usage, rows = self._usage, 0
+    def _count(self, usage: Usage, contexts: Sequence[Context]) -> None:
+        rows = 0
         for context in contexts:
             if context in self._answered:
                 usage.hits += 1

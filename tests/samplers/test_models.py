@@ -89,7 +89,10 @@ def test_counting_counts_what_was_not_known() -> None:
     assert (model.forwards, model.tokens) == (3, 6)
     model.next_logprobs([root.extend(3)])
     assert model.forwards == 3
-    assert Counting(model).forwards == 0 and model.usage.forwards == 3
+    outer = Counting(model)
+    assert outer.forwards == 0 and model.usage.forwards == 3
+    outer.next_logprobs([root.extend(2)])
+    assert outer.forwards == outer.tokens == 1 and model.forwards == 4
 
 
 def test_counting_changes_nothing() -> None:

@@ -333,3 +333,25 @@ def test_end_tokens() -> None:
     assert HFModel(network).eos_token_ids == () and HFModel(network, eos_token_ids=[3]).eos_token_ids == (3,)
     network.generation_config.eos_token_id = [1, 2]
     assert HFModel(network).eos_token_ids == (1, 2)
+
+
+def test_half_precision() -> None:
+    network = make("Llama").to(torch.bfloat16)
+    model = HFModel(network)
+    rows = model.next_logprobs([Context([1, 2, 3]), Context([1, 2, 3, 4, 5])])
+    assert rows.dtype == torch.float64 and torch.allclose(rows.exp().sum(-1), torch.ones(2, dtype=torch.float64))
+    assert float((rows[1].exp() - whole(network, [1, 2, 3, 4, 5])[-1].exp()).abs().sum()) < 0.1
+
+
+def test_the_packaged_model(packaged_model: Any) -> None:
+    network, _ = packaged_model
+    model = HFModel(network)
+    prompt = model.context(range(100, 130))
+    rows = [prompt.extend([i, 7]) for i in (5, 6, 5)]
+    found = model.next_logprobs([prompt, *rows])
+    assert (model.usage.forwards, model.usage.tokens) == (1, 34)
+    assert torch.allclose(found[0], whole(network, prompt.tokens)[-1], atol=1e-3)
+    found = model.next_logprobs([row.extend(9) for row in rows])
+    assert (model.usage.forwards, model.usage.tokens) == (2, 36)
+    assert torch.allclose(found[1], whole(network, [*prompt.tokens, 6, 7, 9])[-1], atol=1e-3)
+    assert torch.equal(found[0], found[2])
