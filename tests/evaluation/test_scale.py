@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from grammars.errors import GuidedError
 from guided.cli import app
-from guided.evaluation import soak
+from guided.evaluation import performance, soak
 from guided.evaluation.children import in_child
 from guided.evaluation.engines import make_engine
 from guided.evaluation.masks import Meter
@@ -191,3 +191,29 @@ def test_resident_size_is_bounded(data_dir: Path) -> None:
     samples = soak.run_soak(maskbench(data_dir, ["Github_easy", "Glaiveai2K"]), tokenizer="small", minutes=1.5, every=3.0, seed=1)
     assert samples[-1].schemas > 100 and samples[-1].restarts == 0
     assert soak.growth(samples) < 1.25
+
+
+# ---------------------------------------------------------------- the document
+def test_the_document_shows_what_was_measured(collection: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    results, plots = tmp_path / "results", tmp_path / "plots"
+    empty, _ = performance.page(results)
+    assert empty.count("Not measured yet.") == 3
+    common = ["--tokenizer", "small"]
+    runs = [
+        ["masks", str(collection), *common, "--out", str(results / "masks")],
+        ["scale", *common, "--curve", "enum", "--points", "1", "--repeats", "1", "--out", str(results / "scale")],
+    ]
+    for arguments in runs:
+        run = CliRunner().invoke(app, ["bench", *arguments])
+        assert run.exit_code == 0, run.output
+    samples = [soak.Sample(60.0 * i, 100 * i, 1, 0, 900, 250.0, 0).as_dict() for i in range(1, 10)]
+    (results / "soak.json").write_text(json.dumps({"run": {"tokenizer": "small", "minutes": 9, "seed": 1}, "samples": samples}))
+    (results / "notes.md").write_text("Why it is so.")
+    run = CliRunner().invoke(performance.app, [str(results), "--plots", str(plots)])
+    assert run.exit_code == 0, run.output
+    assert "Not measured yet." not in run.output
+    for part in ("5 schemas (seed 7), CPU clock", "Why it is so.", "### Strings in an enum", "| 10 |", "900 distinct schemas in 9 minutes"):
+        assert part in run.output
+    assert "holds 1.000 times the memory" in run.output
+    assert {path.name for path in plots.iterdir()} == {"masks-masks.png", "scale-enum.png"}

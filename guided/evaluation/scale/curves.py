@@ -133,12 +133,13 @@ def _nested_schema(size: int) -> Point:
 
 
 def _nested_instance(size: int) -> Point:
-    schema = {
+    node = {
         "type": "object",
-        "properties": {"value": {"type": "integer"}, "next": {"$ref": "#"}},
+        "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
         "required": ["value"],
         "additionalProperties": False,
     }
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}
     instance: dict[str, Any] = {"value": size}
     for depth in reversed(range(size)):
         instance = {"value": depth, "next": instance}
