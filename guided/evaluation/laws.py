@@ -102,7 +102,7 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("ASAp grammar-aligned decoding", "samplers.asap:asap", bounded=True),
     Contender("AWRS adaptive weighted rejection sampling", "samplers.awrs:awrs"),
     Contender("SMC steering", "samplers.smc:smc"),
-    Contender("SMC steering, AWRS", "samplers.smc:smc", {"proposal": "awrs"}),
+    Contender("AWRS-SMC", "samplers.smc:smc", {"proposal": "awrs"}),
     Contender("resample-move SMC", "samplers.smc:smc", {"moves": 1}),
     Contender("MCMC constrained sampling", "samplers.mcmc:mcmc"),
     Contender("DAEMON", "samplers.daemon:daemon"),

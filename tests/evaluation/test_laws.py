@@ -18,6 +18,7 @@ from guided.evaluation import law_report
 from guided.evaluation.laws import CONTENDERS, MASKING, REFERENCE, Contender, LawRecord, available, contenders, measured, run_laws
 from guided.evaluation.sampling_costs import Checker, exact_law, watched
 from guided.evaluation.toys import TOKENS, case, total_variation, vocabulary
+from guided.sampling import METHODS
 from samplers import methods
 from tests import tiny
 
@@ -66,11 +67,18 @@ def test_what_is_refused_is_told_and_left_out_of_means() -> None:
 
 
 def test_contenders_are_methods() -> None:
-    known = {m.name for m in methods()} | {REFERENCE, "SMC steering, AWRS"}
+    known = {m.name for m in methods()} | {REFERENCE}
     ours = [c for c in CONTENDERS if not c.peer]
     assert {c.name for c in ours} <= known
     assert all(available(c) for c in ours)
     assert len({c.name for c in CONTENDERS}) == len(CONTENDERS)
+
+
+def test_every_method_of_guided_sample_takes_part() -> None:
+    taking_part = {(c.where, tuple(c.options.items())) for c in CONTENDERS}
+    for name, chosen in METHODS.items():
+        fixed = {key: value for key, value in chosen.fixed.items() if (key, value) != ("proposal", "masked")}
+        assert (f"{chosen.module}:{chosen.function}", tuple(fixed.items())) in taking_part, name
 
 
 def test_bad_arguments() -> None:
