@@ -6,6 +6,7 @@ masks are met for the first time; the *warm* pass writes the same texts again. E
 
 from __future__ import annotations
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -397,12 +398,13 @@ def _forward_times(model: Any, prompt: Any, count: int, clock: Callable[[], int]
     import torch
 
     network = model.model
+    cache = "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"  # renamed in transformers 5
     times = []
     with torch.inference_mode():
         out = network(input_ids=prompt, use_cache=True, logits_to_keep=1)
         for _ in range(count):
             begin = clock()
-            out = network(input_ids=prompt[:, -1:], past_key_values=out.past_key_values, use_cache=True, logits_to_keep=1)
+            out = network(input_ids=prompt[:, -1:], use_cache=True, logits_to_keep=1, **{cache: out[cache]})
             if network.device.type == "cuda":
                 torch.cuda.synchronize(network.device)
             times.append((clock() - begin) / 1e3)

@@ -59,8 +59,8 @@ automaton = grammars.JsonSchema(json.loads(sys.argv[2])).compile(first)
 stage("first schema: compile")
 automaton.mask(automaton.start)
 stage("first schema: first mask")
-automaton.mask(automaton.advance_bytes(automaton.start, b'{"name": "A'))
-stage("first schema: first mask in a string")
+automaton.mask(automaton.advance(automaton.start, automaton.shortest_completion(automaton.start)[0]))
+stage("first schema: shortest completion, second mask")
 """
 
 
