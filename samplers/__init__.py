@@ -4,6 +4,10 @@ Reading order: :mod:`.registry` (what a method declares: its law), :mod:`.sampli
 (packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop); :mod:`.models` (the
 language models that samplers ask: contexts in, log-probabilities out); :mod:`.warpers` (what shapes a step's distribution).
 
+Sampling from the model *given* a language, which masking is not: :mod:`.target` (what is to be sampled, and what samplers return), then
+a method a file: :mod:`.importance` (masks, corrected by weights), :mod:`.rejection`, :mod:`.prefix_tree` (what failures teach) with
+:mod:`.cars` and :mod:`.asap`, :mod:`.awrs`, :mod:`.smc`, :mod:`.mcmc`, :mod:`.daemon`.
+
 Names are loaded when they are first used.
 """
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from .models import Context, Counting, HFModel, LanguageModel, NGramModel, TabularModel, Usage
     from .registry import Law, Method, method, methods
     from .sampling import Drawn, Settings, choose
+    from .target import Sample, Samples, Target
     from .warpers import CONSTRAINT, Pipeline, Warper
 
 __all__ = [
@@ -35,9 +40,12 @@ __all__ = [
     "NGramModel",
     "Pipeline",
     "Request",
+    "Sample",
+    "Samples",
     "Settings",
     "Step",
     "TabularModel",
+    "Target",
     "Usage",
     "Warper",
     "choose",
@@ -60,9 +68,12 @@ _LAZY = {
     "NGramModel": ".models",
     "Pipeline": ".warpers",
     "Request": ".masked",
+    "Sample": ".target",
+    "Samples": ".target",
     "Settings": ".sampling",
     "Step": ".masked",
     "TabularModel": ".models",
+    "Target": ".target",
     "Usage": ".models",
     "Warper": ".warpers",
     "choose": ".sampling",
