@@ -98,9 +98,12 @@ class Documents:
         draft: of the root, unless it says another itself.
         registry: where other documents may come from.
         limits: ``schema_size`` bounds the number of nodes.
+        dynamic: whether there may be dynamic references, in the document or in others that it refers to.
     """
 
-    def __init__(self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits) -> None:
+    def __init__(
+        self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits, dynamic: bool = True
+    ) -> None:
         self.limits = limits
         self.nodes: list[Node] = []
         self._by_place: dict[tuple[int, Scope], Node] = {}
@@ -116,7 +119,7 @@ class Documents:
         resource: referencing.Resource[Any] = specification_of(self.draft).create_resource(document)
         uri = resource.id() or _ROOT
         self.registry = base.with_resource(uri, resource)
-        self._dynamic = _may_be_dynamic(document)
+        self._dynamic = dynamic
         self.root = self.place(document, "", (self.draft, True), self.registry.resolver(uri))
 
     def _dialect(self, schema: Any, outer: Dialect) -> Dialect:
@@ -233,20 +236,3 @@ class Documents:
             resource = resolver.lookup("#").contents
             dialect = self._dialect(resource, dialect) if isinstance(resource, dict) else dialect
         return self._placed(contents, pointer, self._dialect(contents, dialect), resolver)
-
-
-def _may_be_dynamic(document: Any) -> bool:
-    """Whether a document has dynamic references, or refers to other documents, which may have some."""
-    todo = [document]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            if "$dynamicRef" in value or "$recursiveRef" in value:
-                return True
-            reference = value.get("$ref", "#")
-            if isinstance(reference, str) and not reference.startswith("#"):
-                return True
-            todo.extend(v for v in value.values() if isinstance(v, (dict, list)))
-        elif isinstance(value, list):
-            todo.extend(v for v in value if isinstance(v, (dict, list)))
-    return False

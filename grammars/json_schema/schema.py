@@ -16,7 +16,7 @@ from .meaning import Meaning
 from .references import Documents, draft_of_uri
 from .scalars import Scalars
 from .scan import Finding, Scan, scan
-from .source import document_of, guess_draft
+from .source import document_of, guess_draft, may_be_dynamic
 from .writer import ValueRule, Writer
 
 if TYPE_CHECKING:
@@ -79,12 +79,13 @@ class JsonSchema(Constraint):
             raise ConstraintError(f'escapes is "any" or "minimal", not {escapes!r}')
         if on_unsupported not in ("refuse", "check"):
             raise ConstraintError(f'on_unsupported is "refuse" or "check", not {on_unsupported!r}')
-        self.document = document_of(schema)
+        self.document, text = document_of(schema)
         stated = self.document.get("$schema") if isinstance(self.document, dict) else None
-        self.draft = draft_of_uri(stated) or draft or guess_draft(self.document)
+        self.draft = draft_of_uri(stated) or draft or guess_draft(self.document, text)
         self.registry, self.format, self.order, self.escapes = registry, format, order, escapes
         self.whitespace = Whitespace.of(whitespace, max_blanks)
         self.limits = limits or Limits()
+        self._dynamic = may_be_dynamic(self.document, text)
         self._documents: Documents | None = None
         self._scan: Scan | None = None
 
@@ -94,7 +95,7 @@ class JsonSchema(Constraint):
 
     def _scanned(self) -> tuple[Documents, Scan]:
         if self._documents is None or self._scan is None:
-            self._documents = Documents(self.document, self.draft, self.registry, self.limits)
+            self._documents = Documents(self.document, self.draft, self.registry, self.limits, self._dynamic)
             self._scan = scan(self._documents, self.format == "assert")
         return self._documents, self._scan
 

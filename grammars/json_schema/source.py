@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import types
 import typing
@@ -19,11 +20,14 @@ import typing_extensions
 
 from ..errors import SchemaError
 
-__all__ = ["document_of", "guess_draft", "modern_type"]
+__all__ = ["document_of", "guess_draft", "may_be_dynamic", "modern_type"]
+
+_OLD_FORMS = re.compile(r'"exclusiveM(?:in|ax)imum"\s*:\s*[tf]|"items"\s*:\s*\[')
+_DYNAMIC = re.compile(r'"\$(?:dynamicRef|recursiveRef)"|"\$ref"\s*:\s*"(?!#)')
 
 
-def document_of(schema: object) -> Any:
-    """The JSON Schema document behind ``schema``; a fresh copy without shared parts.
+def document_of(schema: object) -> tuple[Any, str]:
+    """The JSON Schema document behind ``schema``, a fresh copy without shared parts; and its text.
 
     Raises:
         SchemaError: it is not JSON, or pydantic has no schema for it.
@@ -40,7 +44,7 @@ def document_of(schema: object) -> Any:
         raise SchemaError("the schema is nested too deeply (or holds itself)") from None
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> tuple[Any, str]:
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except ValueError as e:
@@ -49,7 +53,12 @@ def _parsed(text: str) -> Any:
         raise SchemaError("the schema is nested too deeply") from None
     if not isinstance(document, (dict, bool)):
         raise SchemaError(f"a schema is a JSON object or a boolean, not {type(document).__name__}")
-    return document
+    return document, text
+
+
+def _mentions(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a JSON text may have what the pattern finds; a search is a hundred times faster than a walk through the document."""
+    return pattern.search(text) is not None or "\\u00" in text  # which may be a letter of a keyword, escaped
 
 
 def _no_constant(name: str) -> float:
@@ -138,13 +147,13 @@ def _of_field(name: str, kind: Any, default: object) -> Any:
         raise SchemaError(f"pydantic has no JSON schema for the parameter {name!r}: {str(e).splitlines()[0]}") from None
 
 
-def guess_draft(document: Any) -> str:
+def guess_draft(document: Any, text: str) -> str:
     """The draft of a document that does not say: the newest, unless it only makes sense in an older one.
 
     Old forms that 2020-12 calls malformed are taken as a hint: ``exclusiveMinimum: true`` (draft 4) and
     ``items: [...]`` (up to 2019-09).
     """
-    todo, guess = [document], "2020-12"
+    todo, guess = [document] if _mentions(text, _OLD_FORMS) else [], "2020-12"
     while todo:
         value = todo.pop()
         if isinstance(value, dict):
@@ -156,3 +165,20 @@ def guess_draft(document: Any) -> str:
         elif isinstance(value, list):
             todo.extend(v for v in value if isinstance(v, (dict, list)))
     return guess
+
+
+def may_be_dynamic(document: Any, text: str) -> bool:
+    """Whether a document has dynamic references, or refers to other documents, which may have some."""
+    todo = [document] if _mentions(text, _DYNAMIC) else []
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            if "$dynamicRef" in value or "$recursiveRef" in value:
+                return True
+            reference = value.get("$ref", "#")
+            if isinstance(reference, str) and not reference.startswith("#"):
+                return True
+            todo.extend(v for v in value.values() if isinstance(v, (dict, list)))
+        elif isinstance(value, list):
+            todo.extend(v for v in value if isinstance(v, (dict, list)))
+    return False
