@@ -82,7 +82,7 @@ def until(p: Law, order: list[int], mass: float) -> Law:
 
 def slow_top_k(scores: Logits, k: int) -> Law:
     p = softmax(finite(scores))
-    kth = sorted(p.values(), reverse=True)[: k][-1]
+    kth = sorted(p.values(), reverse=True)[:k][-1]
     return restricted(p, lambda v: p[v] >= kth)
 
 
