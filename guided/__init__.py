@@ -22,7 +22,6 @@ too. Names are loaded when they are first used: ``import guided`` imports neithe
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import grammars
@@ -64,6 +63,8 @@ if TYPE_CHECKING:
     from .result import Partial, Result, Timings
     from .sampled import Sampled, WeightedText
     from .sampling import sample
+
+    __version__: str
 
 __all__ = [
     "AnyJson",
@@ -120,11 +121,6 @@ __all__ = [
     "stream",
 ]
 
-try:
-    __version__ = version("guided-decoding")
-except PackageNotFoundError:  # imported from a source tree that is not installed
-    __version__ = "0+unknown"
-
 _LAZY = {
     "Choices": ".answers",
     "Field": ".fields",
@@ -156,10 +152,21 @@ def __getattr__(name: str) -> Any:
         value = getattr(grammars, name)
     elif name in samplers.__all__:
         value = getattr(samplers, name)
+    elif name == "__version__":
+        value = _version()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # takes longer than all of the rest
+
+    try:
+        return version("guided-decoding")
+    except PackageNotFoundError:  # imported from a source tree that is not installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:
