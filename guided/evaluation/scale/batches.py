@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from grammars import fill_masks
+
 from ..engines import Engine, Guided, LLGuidance, XGrammar
 
 __all__ = ["Batch", "make_batch"]
@@ -41,20 +43,14 @@ class Batch(ABC):
 
 
 class _Guided(Batch):
-    """One call for all rows where the automaton has one, else a call a row."""
+    """:func:`grammars.fill_masks`."""
 
     def __init__(self, engine: Guided, rows: int) -> None:
         super().__init__(engine, rows)
         automaton = engine.automaton
         assert automaton is not None
         self.automaton, self.states = automaton, [automaton.start] * rows
-        together = getattr(automaton, "fill_masks", None)
-        self.fill = self._each if together is None else lambda: together(self.states, self.masks)
-
-    def _each(self) -> None:
-        fill = self.automaton.fill_mask
-        for state, row in zip(self.states, self.masks):
-            fill(state, row)
+        self.fill = lambda: fill_masks(automaton, self.states, self.masks)
 
     def begin(self, row: int) -> None:
         self.states[row] = self.automaton.start
