@@ -21,7 +21,7 @@ __all__ = ["Moves", "PrefixTree", "Window"]
 
 ROOT = -1
 _SLACK = 256  # slots that a window may waste whatever its size
-_REMEMBERED = 4096  # contexts and paths whose node is remembered; others are found by walking the trie
+_REMEMBERED = 1024  # contexts and paths whose node is remembered; others are found by walking the trie
 
 Ints = NDArray[np.int64]
 
