@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -270,7 +270,7 @@ class Meter:
 
     def __init__(self, target: Target) -> None:
         self.target, self.calls = target, 0
-        self._seen: set[Hashable] = set()
+        self._seen: set[int] = set()
 
     @property
     def forwards(self) -> int:
@@ -280,7 +280,7 @@ class Meter:
         """As :meth:`Target.logprobs`; equal contexts are computed once."""
         places: dict[Context, int] = {}
         rows = [places.setdefault(c, len(places)) for c in contexts]
-        self._seen.update(hash(c.tokens) for c in places)
+        self._seen.update(map(hash, places))  # numbers, so that contexts (and what a model keeps for them) are not kept alive
         self.calls += 1
         out = self.target.logprobs(list(places))
         return out if len(places) == len(rows) else out[torch.tensor(rows)]
