@@ -16,11 +16,12 @@ from grammars import GuidedError, Regex, Vocabulary
 from guided.bench_cli import app
 from guided.evaluation import law_report
 from guided.evaluation.laws import CONTENDERS, MASKING, REFERENCE, Contender, LawRecord, available, contenders, measured, run_laws
-from guided.evaluation.sampling_costs import Checker, exact_law, watched
+from guided.evaluation.sampling_costs import Checker, checker_costs, exact_law, particle_costs, peer_costs, watched
 from guided.evaluation.toys import TOKENS, case, total_variation, vocabulary
+from guided.model import Model
 from guided.sampling import METHODS
 from samplers import methods
-from tests import tiny
+from tests import tiny, tokenizers
 
 CHOSEN = (REFERENCE, MASKING, "masked importance sampling")
 
@@ -158,3 +159,28 @@ def test_peers_that_are_installed_agree() -> None:
         assert total_variation(measured(samples), problem.law) < 0.3
         again = contender.draw(problem, problem.target(), 300, 3)
         assert [(s.tokens, s.log_weight) for s in samples.samples] == [(s.tokens, s.log_weight) for s in again.samples]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    tokenizer = tokenizers.FAMILIES["gpt2"]()
+    return Model(tiny.llama(len(tokenizer), seed=1, positions=1024), tokenizer)
+
+
+def test_costs_of_a_slow_checker(model: Model) -> None:
+    masks, awrs = checker_costs(model, particles=3, max_tokens=4)
+    assert masks["method"] == "full masks" and masks["time ratio"] == 1
+    assert masks["share of the vocabulary"] > 0.1 and awrs["share of the vocabulary"] < masks["share of the vocabulary"]
+
+
+def test_costs_of_particles(model: Model) -> None:
+    generated, alone, together, smc = particle_costs(model, particles=3, max_tokens=5)
+    assert together["calls"] <= 5 and alone["calls"] <= 15 and generated["positions"] > 3 * 20
+    assert together["positions"] < alone["positions"] / 2, "the prompt is evaluated once"
+    assert generated["time per token, to the first"] == 1 and smc["tokens"] > 0
+
+
+def test_costs_of_a_small_language(model: Model) -> None:
+    rows = peer_costs(model, particles=16, runs=2, peers=False)
+    assert [row["method"] for row in rows] == ["AWRS", "SMC", "AWRS-SMC"]
+    assert all(0 <= row["total variation"] <= 1 and row["calls"] >= 2 and row["seconds"] > 0 for row in rows)
