@@ -13,8 +13,8 @@ class Limits:
 
     Attributes:
         regex_size: nodes of one parsed pattern, after expansion.
-        fuel: work (expression nodes, records of normal forms, ways looked ahead) that one step may spend: compiling a schema, expanding
-            one state of its rules, one search, the derivatives of one expression.
+        fuel: work (expression nodes, records of normal forms, ways looked ahead) that one search may spend. A step may spend six times
+            as much: compiling a schema, expanding one state of its rules, the derivatives of one expression.
         grammar_size: rule states of one grammar.
         schema_size: records in the normal form of one schema, over all its parts.
         nesting: depth of nested schemas, groups or rules in the *input* (not in the output).

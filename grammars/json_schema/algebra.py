@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import LimitError
 from ..limits import Limits
+from .effort import RECORD
 from .normal import NOTHING, ArrayRecord, Goal, Normal, ObjectRecord, conjunction, opposites
 from .scalars import Part, Scalars, all_numbers, both_numbers, either_numbers, other_numbers
 
@@ -78,7 +79,8 @@ class Algebra:
             return b
         if b is self.everything:
             return a
-        self.pool.charge(len(a.numbers) * len(b.numbers) + len(a.arrays) * len(b.arrays) + len(a.objects) * len(b.objects))
+        pairs = len(a.numbers) * len(b.numbers) + len(a.arrays) * len(b.arrays) + len(a.objects) * len(b.objects)
+        self.pool.charge(RECORD * pairs)
         return Normal(
             a.null and b.null,
             a.booleans & b.booleans,
@@ -122,7 +124,7 @@ class Algebra:
 
     def _difference(self, records: Sequence[Any], removed: Sequence[Any]) -> tuple[Any, ...]:
         for other in removed:
-            self.pool.charge(1 + len(records))
+            self.pool.charge(RECORD * (1 + len(records)))
             outside = other.opposite()
             kept: dict[Any, None] = {}
             for record in records:
@@ -164,7 +166,7 @@ class Algebra:
         return (full,) if full in found else tuple(self._bounded(list(found)))
 
     def _bounded(self, records: list[Any]) -> list[Any]:
-        self.pool.charge(len(records))
+        self.pool.charge(RECORD * len(records))
         if len(records) > self.limits.schema_size:
             raise LimitError("schema_size", self.limits.schema_size, "(alternatives of one type in a schema's normal form)")
         return records

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import LimitError
+from .effort import RECORD
 from .normal import Clause, Event, Goal, Name, conjunction
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Completion:
     def __init__(self, plan: ObjectPlan, where: Where) -> None:
         self.plan, self.where, self.steps = plan, where, 0
         self.names = dict.fromkeys(plan.available(where))
-        plan.pool.charge(1 + len(self.names))
+        plan.pool.charge(RECORD + len(self.names))
         self.needed = [name for name in self.names if name in plan.record.required]
         self.open: list[Clause] = [clause for i, clause in enumerate(plan.clauses) if where.open >> i & 1]
 
@@ -77,7 +78,7 @@ class Completion:
 
     def _choose(self, clauses: Sequence[Clause], promise: Promise) -> Promise | None:
         self.steps += 1
-        self.plan.pool.charge(1 + len(clauses) + len(promise.goals))
+        self.plan.pool.charge(RECORD + len(clauses) + len(promise.goals))
         if self.steps > STEPS:
             raise LimitError("schema_size", self.plan.meaning.limits.schema_size, "(ways to satisfy the negations in an object)")
         if not self._fits(promise):

@@ -17,7 +17,10 @@ from ..limits import Limits
 if TYPE_CHECKING:
     from ..regex.expr import Pool
 
-__all__ = ["bounded", "metered"]
+__all__ = ["RECORD", "bounded", "metered"]
+
+RECORD = 8
+"""Work of an operation on one record, in expressions."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -27,7 +30,7 @@ def metered(pool: Pool, limits: Limits, step: Callable[[], _T]) -> _T:
     """What ``step`` returns; within a step that is metered already its fuel is that one's.
 
     Raises:
-        LimitError: the step needs more than ``limits.fuel``, or recursion deeper than the interpreter has.
+        LimitError: the step needs too much for ``limits.fuel``, or recursion deeper than the interpreter has.
     """
     try:
         return pool.metered(limits.fuel, step)

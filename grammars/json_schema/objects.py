@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import LimitError
 from ..rules import Capture, Rule, State, Symbol, Terminal
 from .completable import STEPS, Completion, Promise
-from .effort import bounded
+from .effort import RECORD, bounded
 from .normal import ANYTHING, NOTHING, Event, Goal, KeySet, Lang, Name, ObjectRecord, Rest, conjunction
 from .values import key_of
 
@@ -272,7 +272,7 @@ class ObjectPlan:
                 doubtful.append([(0, ANYTHING), *((bit, g) for g in goals)])
         seen: set[tuple[Goal, Where]] = set()
         for choice in product(*doubtful):
-            self.pool.charge(1 + len(choice) + len(self.clauses))
+            self.pool.charge(RECORD + len(choice) + len(self.clauses))
             value = conjunction(goal, *(g for _, g in choice))
             met = sure
             for bit, _ in choice:
@@ -327,7 +327,7 @@ class ObjectPlan:
         return [self.goal(name) for name in sorted(self.record.required)]
 
     def _alive(self) -> bool:
-        self.pool.charge(1 + len(self.named) + len(self.clauses))
+        self.pool.charge(RECORD + len(self.named) + len(self.clauses))
         if not all(map(self.meaning.alive, self.needed())):
             return False
         return self.completable(self.start)

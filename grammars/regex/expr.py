@@ -25,8 +25,10 @@ from .derivatives import Parts
 from .kinds import ALL_BYTES, ALT, BOTH, BYTES, CAT, EMPTY, EPSILON, LEAF, LITERAL, NOT, REPEAT, VARIABLE, WORDS
 from .leaves import Leaf, Utf8
 
-__all__ = ["ALL_BYTES", "Leaf", "Pool"]
+__all__ = ["ALL_BYTES", "STEP", "Leaf", "Pool"]
 
+STEP = 6
+"""A step may do the work of so many searches; see :meth:`Pool.metered`."""
 _T = TypeVar("_T")
 _CHUNK = 64  # literals are cut into pieces of this many bytes, from their end
 _MANY = 8  # this many literals in one alternation become a sorted word list
@@ -38,8 +40,9 @@ class Pool:
     Args:
         writable: characters that can be written at all (default: every one); others are left out of classes and literals.
         writable_bytes: bytes that can be written, as a 256-bit mask.
-        fuel: work (nodes made plus members of the alternatives and intersections made) that one search, or the derivatives of one
-            expression, may spend before it ends in :class:`~grammars.errors.LimitError`; default ``Limits().fuel``.
+        fuel: work (nodes made plus members of the alternatives and intersections made) that one search may spend before it ends in
+            :class:`~grammars.errors.LimitError`; default ``Limits().fuel``. The derivatives of one expression may spend :data:`STEP`
+            times as much.
 
     Attributes:
         work: done so far.
@@ -112,17 +115,17 @@ class Pool:
         """
         self.work += units
         if self.work > self.deadline:
-            raise LimitError("fuel", self._allowed, "while a language was worked out")
+            raise LimitError("fuel", self._allowed, f"{STEP} times over, in one step of working out a language")
 
     def metered(self, fuel: int, step: Callable[[], _T]) -> _T:
-        """What ``step`` returns, which may spend so much work; a step within a metered one has a share in that one's fuel.
+        """What ``step`` returns, which may spend :data:`STEP` times that fuel; a step within a metered one has a share in that one's.
 
         Raises:
             LimitError: it needs more.
         """
         if self.deadline < math.inf:
             return step()
-        self.deadline, self._allowed = self.work + fuel, fuel
+        self.deadline, self._allowed = self.work + STEP * fuel, fuel
         try:
             return step()
         finally:

@@ -180,8 +180,9 @@ def _soak(folder: Path) -> Iterator[str]:
 
 _HOSTILE = """## Hostile input
 
-Fuel and size limits (`Limits`) bound the work. Compiling a schema, expanding one state of its rules, one search, and the derivatives of
-one expression may each spend `fuel`; patterns, grammars and item sets have bounds of their own. The error names the limit.
+Fuel and size limits (`Limits`) bound the work. A search may spend `fuel`, and a step (compiling a schema, expanding one state of its
+rules, the derivatives of one expression) six times as much; patterns, grammars and item sets have bounds of their own. The error names
+the limit.
 `tests/grammars/test_hostile.py` tries exponential patterns, nested counts, complements of searches, deep and self-referencing schemas,
 products of alternatives, 100,000 rules, all kinds of ambiguity, giant enums and huge counts, in JSON Schema, regular expressions, Lark's
 and llama.cpp's grammars, each in a process with a limit of CPU time.
