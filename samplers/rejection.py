@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
 
 from .registry import method
-from .sampling import Settings, choose
 from .target import Meter, Sample, Samples, Target, require_positive, streams
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["accepts_reward", "excess", "free_tokens", "rejection", "required_bound"]
 
 _NAME = "rejection sampling"
-_PLAIN = Settings()
 
 
 @dataclass(slots=True)
@@ -106,10 +104,18 @@ def _summary(rows: Sequence[_Row], bound: float, meter: Meter) -> Samples:
 
 
 def free_tokens(meter: Meter, contexts: Sequence[Context], sources: Sequence[random.Random]) -> list[tuple[int, float]]:
-    """One token of the model for each context, nothing restricted, and its log-probability."""
-    uniforms = torch.tensor([source.random() for source in sources], dtype=torch.float64)
-    drawn = choose(meter.logprobs(contexts), None, uniforms, _PLAIN)
-    return list(zip(drawn.tokens.tolist(), drawn.logprobs.tolist()))
+    """One token of the model for each context, nothing restricted, and its log-probability. Equal contexts share the work."""
+    table, rows = meter.distinct(contexts)
+    logs = table.numpy()
+    cumulative = np.exp(logs).cumsum(-1)
+    # at most the last index where the sum still grows: rounding must not lead past it
+    last = [int(np.searchsorted(row, row[-1])) for row in cumulative]
+    drawn = []
+    for row, source in zip(rows, sources):
+        place = int(np.searchsorted(cumulative[row], source.random() * cumulative[row, -1], side="right"))
+        token = min(place, last[row])
+        drawn.append((token, float(logs[row, token])))
+    return drawn
 
 
 def required_bound(target: Target, reward_bound: float | None) -> float:

@@ -276,14 +276,18 @@ class Meter:
     def forwards(self) -> int:
         return len(self._seen)
 
-    def logprobs(self, contexts: Sequence[Context]) -> torch.Tensor:
-        """As :meth:`Target.logprobs`; equal contexts are computed once."""
+    def distinct(self, contexts: Sequence[Context]) -> tuple[torch.Tensor, list[int]]:
+        """As :meth:`Target.logprobs`, with one row for all equal contexts, and the row of each context."""
         places: dict[Context, int] = {}
         rows = [places.setdefault(c, len(places)) for c in contexts]
         self._seen.update(map(hash, places))  # numbers, so that contexts (and what a model keeps for them) are not kept alive
         self.calls += 1
-        out = self.target.logprobs(list(places))
-        return out if len(places) == len(rows) else out[torch.tensor(rows)]
+        return self.target.logprobs(list(places)), rows
+
+    def logprobs(self, contexts: Sequence[Context]) -> torch.Tensor:
+        """As :meth:`Target.logprobs`; equal contexts are computed once."""
+        out, rows = self.distinct(contexts)
+        return out if len(out) == len(rows) else out[torch.tensor(rows)]
 
 
 def require_positive(**values: int) -> None:
