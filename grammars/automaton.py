@@ -184,16 +184,20 @@ class Automaton:
     def _make_mask(self, state: int) -> NDArray[np.int32]:
         if state == self.DEAD:
             raise DeadEnd("no token can follow: the text has left the language")
-        row = np.zeros(self.words, np.uint32)
+        row = np.empty(self.words, np.uint32)
         threads = self._configuration(state)
-        if any(self._parser.group(j) for j, _, _ in threads):
-            self._table.mask(threads, row)
-        elif threads:
-            self._masks.mask(threads, row)
-        if state == self.DONE or self._stepper.accepts(threads):
+        found: int | None = None
+        if not threads or self._parser.greedy:
+            row[:] = 0
+            if threads:
+                self._table.mask(threads, row)
+        else:
+            found = self._masks.mask(threads, row)
+        ends = state == self.DONE or (self._stepper.accepts(threads) if found is None else found & 1)
+        if ends:
             for token in self._eos:
                 row[token >> 5] |= np.uint32(1 << (token & 31))
-        if not row.any():
+        if not ((ends and self._eos) or (found is not None and found & 2) or row.any()):
             raise VocabularyError("no token of this vocabulary can write what must come next")
         row.setflags(write=False)
         return row.view(np.int32)

@@ -1,16 +1,15 @@
 """The lexer: lexemes of one parser state run in parallel as one lazily determinised byte automaton.
 
-A *lexer state* is an interned tuple of expressions (:mod:`grammars.regex.expr`), one for each lexeme that
-is still possible, in slot order. States are content-addressed: they know nothing of a grammar, so all JSON
-strings of all schemas share the same states, rows and token masks. One :class:`Lexer` serves all
-automata of a vocabulary.
+A *lexer state* is an interned tuple of expressions (:mod:`grammars.regex.expr`, as :mod:`grammars.mirror` shows them to the
+kernels), one for each lexeme that is still possible, in slot order. States are content-addressed: they know nothing of a grammar, so all
+JSON strings of all schemas share the same states, rows and token masks. One :class:`Lexer` serves all automata of a vocabulary.
 
-States at the start of a lexeme are made by the parser's kernels and distinct from those inside of one, which are
-made here. The owner of a lexer serialises access to it (:attr:`Lexer.lock`).
+States at the start of a lexeme are distinct from those inside of one, and accept nothing. The owner of a lexer serialises access to
+it (:attr:`Lexer.lock`).
 
-Tables, indexed by state:
+Tables, indexed by state (the work is done by :mod:`.kernels.rows`):
 
-- ``table`` int32[n, 256]: next state, 0 dead, -1 (whole row) not made yet;
+- ``table`` int32[n, 256]: next state, 0 dead, -1 (in column 0) where the row is not made yet;
 - ``kept`` int32[n, 256]: 0 where every slot survives the byte, else the id of the tuple of surviving slots;
 - ``accept`` int32[n]: 0, or the id of the tuple of slots whose lexeme may end here.
 """
@@ -19,57 +18,38 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import earley
-from .kernels.earley import LEXER, N_INDICES, N_TUPLES
+from .kernels.fields import (
+    GROW, L_ACCEPT_HASH, L_KEEP_HASH, L_NODE_HASH, L_TUPLE_HASH, L_WALK_HASH, LEXER, N_ACCEPTS, N_ASKED_EXPRS, N_EXITS, N_KEEPS, N_TUPLES, N_WALKS,
+    REACH, SEGMENT, WANTED,
+)  # fmt: skip
+from .kernels.masking import FIRST
 from .kernels.memory import Tables
-from .kernels.walk import table_walk
-from .regex.bases import difference
+from .kernels.texts import NATIVE
+from .mirror import NO_PARSER, Mirror
 from .regex.expr import Pool
 
 if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
-__all__ = ["WIDE", "Lexer", "Segment"]
-
-#: A state is *wide* when at least this many bytes keep it alive: its token mask is worth keeping.
-WIDE = 48
+__all__ = ["Lexer", "Segment"]
 
 _SEGMENT_BYTES = 64 << 20
-_MENDED = 64  # bytes up to which a row is copied from a base and mended
 NO_ITEMS = np.empty((0, 2), np.int32)
 #: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
 NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
-_NO_PARSER = np.empty(0, np.int64)
-_MAX_STATES = 60_000  # 2 KB of tables each
+_MAX_STATES = 120_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 2_000_000
+_HASHES = {"tuple_hash": L_TUPLE_HASH, "accept_hash": L_ACCEPT_HASH, "keep_hash": L_KEEP_HASH, "node_hash": L_NODE_HASH, "walk_hash": L_WALK_HASH}
 
 
-class Interned:
-    """Tuples of small integers <-> ids, from 1 on (id 0 is reserved), with a copy laid out for the kernels."""
-
-    def __init__(self, tables: Tables, field: str) -> None:
-        self.values: list[tuple[int, ...]] = [()]
-        self.ids: dict[tuple[int, ...], int] = {}
-        self._tables, self._field = tables, field
-
-    def __call__(self, value: tuple[int, ...]) -> int:
-        found = self.ids.get(value)
-        if found is None:
-            found = self.ids[value] = len(self.values)
-            self.values.append(value)
-            count = self._tables.count
-            first = int(count[N_INDICES])
-            self._tables.reserve(self._field, found + 1)[found] = first, len(value)
-            self._tables.reserve("indices", first + len(value))[first : first + len(value)] = value
-            count[N_INDICES] = first + len(value)
-        return found
+Trie = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 
 class Segment:
@@ -79,12 +59,38 @@ class Segment:
         row: uint32[words], tokens that stay inside the lexeme (their last byte may complete it).
         exits: int32[n] trie nodes where the lexeme may end inside a token, ascending.
         ends: int32[n] the ends of their subtrees.
+        following: these subtrees merged into one trie: bytes, depths, ends, firsts, tokens (as those of the vocabulary).
+        addresses: of all of it, for the kernels.
     """
 
-    __slots__ = ("ends", "exits", "row")
+    __slots__ = ("addresses", "ends", "exits", "following", "nbytes", "row")
 
-    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32]) -> None:
-        self.row, self.exits, self.ends = row, exits, ends
+    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32], following: Trie) -> None:
+        row.setflags(write=False)
+        self.row, self.exits, self.ends, self.following = row, exits, ends, following
+        arrays = (row, exits, ends, *following)
+        self.nbytes = sum(array.nbytes for array in arrays)
+        place = [array.ctypes.data for array in arrays]
+        # 2: exits below exits; 1: tokens that stay inside below exits; 0: neither
+        behind = following[4]
+        inside = bool((row[behind >> 5] >> (behind & 31).astype(np.uint32) & np.uint32(1)).any())
+        shape = 2 if (exits[1:] < ends[:-1]).any() else int(inside)
+        self.addresses = [*place[:3], len(exits), shape, *place[3:], len(following[0]), len(behind)]
+
+
+class Repetitions(NamedTuple):
+    """How often the tokens that stay inside of a counted repetition (and what follows it) repeat its body.
+
+    Attributes:
+        used: int16[32 * words], by token; more than any token has bytes for the others.
+        past: bool[32 * words], whether the token goes on behind the last repetition.
+        exits: int32[n] trie nodes where the lexeme may end inside a token, ascending; exit_used: int32[n], likewise.
+    """
+
+    used: NDArray[np.int16]
+    past: NDArray[np.bool_]
+    exits: NDArray[np.int32]
+    exit_used: NDArray[np.int32]
 
 
 class Lexer:
@@ -94,24 +100,27 @@ class Lexer:
         self.vocabulary = vocabulary
         self.pool = Pool(vocabulary.writable, vocabulary.writable_bytes)
         self.lock = threading.RLock()
-        self.tables = Tables(LEXER, {"tuple_hash": self._rehash, "seen": self._forget})
+        tables = self.tables = Tables(LEXER, dict.fromkeys(_HASHES, self._rehash) | {"seen": self._forget})
         for name, array in zip(TRIE, vocabulary.trie_arrays, strict=True):
-            self.tables.place(name, array)
-        self.tables.reserve("stack", vocabulary.max_token_bytes + 2)
-        self.accepts = Interned(self.tables, "accepts")
-        self.keeps = Interned(self.tables, "keeps")
-        self.tables.table[0] = 0
-        self.tables.count[N_TUPLES] = 1
-        self._ids: dict[tuple[int, ...], int] = {}
-        self._exprs: dict[int, tuple[int, ...]] = {}
-        self._widths: dict[int, int] = {}
-        self._splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        self._bases: dict[int, tuple[int, int]] = {}
-        self._byte_index: dict[int, NDArray[np.intp]] = {}
+            tables.place(name, array)
+        # Zeroed pages cost memory only when they are written: the wide tables have their full size at once and are never copied.
+        for name in ("table", "kept"):
+            tables.place(name, np.zeros((_MAX_STATES + (_MAX_STATES >> 2), 256), np.int32))
+        tables.reserve("stack", vocabulary.max_token_bytes + 2)
+        tables.reserve("own", 2 * vocabulary.words)
+        tables.reserve("exits", len(vocabulary.trie_byte))
+        tables.reserve("trie_below", len(vocabulary.trie_byte))
+        earley.run(NO_PARSER, tables.context, earley.CLASSES_BELOW, 0, 0, NO_ITEMS, *NOTHING)
+        count = tables.count
+        count[N_TUPLES] = count[N_ACCEPTS] = count[N_KEEPS] = count[N_WALKS] = 1
+        count[REACH] = vocabulary.max_token_bytes
+        self.mirror = Mirror(self.pool, tables, self.grow)
         self._segments: OrderedDict[int, Segment] = OrderedDict()
-        self._segment_bytes = 0
+        self._segment_bytes = self._segment_count = 0
+        self._repetitions: dict[tuple[int, int], Repetitions] = {}
         self._parents: NDArray[np.int32] | None = None
         self._view()
+        assert self.accepts((0,)) == FIRST
 
     def __len__(self) -> int:
         return int(self.tables.count[N_TUPLES])
@@ -129,7 +138,7 @@ class Lexer:
         self.accept_view = self.accept.data
 
     def _rehash(self, field: int, old: NDArray[Any]) -> None:
-        earley.run(_NO_PARSER, self.tables.context, earley.REHASH_LEXER, 0, 0, NO_ITEMS, *NOTHING)
+        earley.run(NO_PARSER, self.tables.context, earley.REHASH_LEXER, field, 0, NO_ITEMS, *NOTHING)
 
     def _forget(self, field: int, old: NDArray[Any]) -> None:
         """Scratch: nothing to keep."""
@@ -139,207 +148,176 @@ class Lexer:
         if self.tables.grow():
             self._view()
 
+    # ------------------------------------------------------------ kernels' wishes
+    def _run(self, operation: int, a: int, b: int = 0) -> int:
+        while True:
+            status: int = earley.run(NO_PARSER, self.tables.context, operation, a, b, NO_ITEMS, *NOTHING)
+            if status >= 0:
+                return status
+            self.resolve(status)
+
+    def resolve(self, status: int) -> None:
+        """Answers what kernels asked of the lexer: moves of expressions, a segment, room."""
+        count = self.tables.count
+        asked = int(count[N_ASKED_EXPRS])
+        if asked:
+            count[N_ASKED_EXPRS] = 0
+            for e in self.tables.asked_exprs[:asked].tolist():
+                self.mirror.answer(e)
+        if status == SEGMENT:
+            self._want(int(count[WANTED]))
+        self.grow()
+
     # ------------------------------------------------------------ states
+    def _values(self, values: tuple[int, ...]) -> int:
+        n = len(values)
+        self.tables.reserve("picked", n)[:n] = values
+        return n
+
     def state(self, exprs: tuple[int, ...]) -> int:
         """The state of these (non-empty) expressions inside of a lexeme."""
-        x = self._ids.get(exprs)
-        if x is None:
-            count = self.tables.count
-            x = self._ids[exprs] = int(count[N_TUPLES])
-            if x >= len(self.table):
-                for name in ("table", "kept", "accept", "tuples"):
-                    self.tables.reserve(name, x + 1)
-                self._view()
-            count[N_TUPLES] = x + 1
-            self._exprs[x] = exprs
-            nullable = self.pool.nullable
-            if len(exprs) == 1:
-                ends: tuple[int, ...] = (0,) if nullable(exprs[0]) else ()
+        exprs = tuple([self.mirror.native(e) if e < NATIVE else e for e in exprs])
+        x = 0
+        while not x:
+            status: int = earley.run(NO_PARSER, self.tables.context, earley.STATE, self._values(exprs), 0, NO_ITEMS, *NOTHING)
+            if status > 0:
+                x = status
             else:
-                ends = tuple([i for i, e in enumerate(exprs) if nullable(e)])
-            if ends:
-                self.accept_view[x] = self.accepts(ends)
+                self.resolve(status)
         return x
 
-    def exprs(self, x: int) -> tuple[int, ...]:
-        """The expressions of state ``x``."""
-        found = self._exprs.get(x)
-        if found is None:
-            first, n, _ = self.tables.tuples[x].tolist()
-            found = self._exprs[x] = tuple(self.tables.exprs[first : first + n].tolist())
+    def accepts(self, positions: tuple[int, ...]) -> int:
+        """The accept id of some positions."""
+        return self._positions(positions, 0)
+
+    def keeps(self, positions: tuple[int, ...]) -> int:
+        """The kept id of some positions."""
+        return self._positions(positions, 1)
+
+    def _positions(self, positions: tuple[int, ...], keeps: int) -> int:
+        while True:
+            found: int = earley.run(NO_PARSER, self.tables.context, earley.POSITIONS, self._values(positions), keeps, NO_ITEMS, *NOTHING)
+            if found != GROW:
+                return found
+            self.grow()
+
+    def accepted(self, accept: int) -> list[int]:
+        """The positions behind an accept id."""
+        first, n = self.tables.accepts[accept].tolist()
+        found: list[int] = self.tables.indices[first : first + n].tolist()
         return found
+
+    def surviving(self, keep: int) -> list[int]:
+        """The positions behind a kept id (not 0)."""
+        first, n = self.tables.keeps[keep].tolist()
+        found: list[int] = self.tables.indices[first : first + n].tolist()
+        return found
+
+    def exprs(self, x: int) -> tuple[int, ...]:
+        """The pool's expressions of state ``x``."""
+        first, n = self.tables.tuples[x, :2].tolist()
+        return tuple([self.mirror.expr(e) for e in self.tables.exprs[first : first + n].tolist()])
 
     def row(self, x: int) -> None:
         """Makes the row of state ``x`` where it is missing."""
-        if self.table_view[x << 8] >= 0:
-            return
-        exprs = self.exprs(x)
-        if self._mend(x, exprs):
-            return
-        moves = self._single(exprs[0]) if len(exprs) == 1 else self._parallel(exprs)
-        self.table[x] = 0
-        self._write(x, moves)
-
-    def _write(self, x: int, moves: list[tuple[int, int, int]]) -> None:
-        base = x << 8
-        table, kept = self.table_view, self.kept_view
-        for mask, target, keep in moves:
-            if not mask & (mask - 1):
-                at = base + mask.bit_length() - 1
-                table[at] = target
-                kept[at] = keep
-                continue
-            index = self._bytes(mask)
-            self.table[x, index] = target
-            self.kept[x, index] = keep
-
-    def _mend(self, x: int, exprs: tuple[int, ...]) -> bool:
-        """Makes the row of ``x`` out of that of a base, where one of the expressions has one (any string but some, say) and
-        the others have few moves; whether it did."""
-        found, i = next(((d, i) for i, e in enumerate(exprs) if (d := difference(self.pool, e)) is not None), (None, 0))
-        if found is None:
-            return False
-        lists = [found.moves if n == i else self.pool.transitions(e) for n, e in enumerate(exprs)]
-        changed = found.bytes
-        for moves in lists:
-            for mask, _ in moves:
-                changed |= mask
-        if changed.bit_count() > _MENDED:
-            return False
-        base = self.state((found.base,))
-        self.row(base)
-        for byte in self._bytes(changed & ~found.bytes).tolist():
-            target = self.table_view[base << 8 | byte]
-            if target:
-                lists[i] = [*lists[i], (1 << byte, self.exprs(target)[0])]
-        mended = self._refine(lists)
-        self.table[x] = self.table[base]
-        if len(exprs) > 1:
-            self.kept[x] = np.where(self.table[base] > 0, self.keeps((i,)), 0)
-        self._write(x, [(changed, 0, 0), *mended])
-        return True
-
-    def _single(self, expr: int) -> list[tuple[int, int, int]]:
-        return [(mask, self.state((target,)), 0) for mask, target in self.pool.transitions(expr)]
-
-    def _parallel(self, exprs: tuple[int, ...]) -> list[tuple[int, int, int]]:
-        return self._refine([self.pool.transitions(e) for e in exprs])
-
-    def _refine(self, lists: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, int, int]]:
-        """(bytes, next state, kept id) of several lexemes at once: refines their byte classes to a common partition."""
-        parts: dict[int, list[tuple[int, int]]] = {}
-        union = 0
-        for i, moves in enumerate(lists):
-            for mask, target in moves:
-                same = parts.get(mask)
-                if same is not None:
-                    same.append((i, target))
-                    continue
-                if mask & union:
-                    for other in [m for m in parts if m & mask]:
-                        common = other & mask
-                        if common != other:
-                            before = parts.pop(other)
-                            parts[other & ~mask] = before
-                            parts[common] = [*before, (i, target)]
-                        else:
-                            parts[other].append((i, target))
-                        mask &= ~common
-                if mask:
-                    parts[mask] = [(i, target)]
-                    union |= mask
-        count = len(lists)
-        result = []
-        for mask, together in parts.items():
-            keep = 0 if len(together) == count else self.keeps(tuple([i for i, _ in together]))
-            result.append((mask, self.state(tuple([t for _, t in together])), keep))
-        return result
-
-    def _bytes(self, mask: int) -> NDArray[np.intp]:
-        index = self._byte_index.get(mask)
-        if index is None:
-            bits = np.frombuffer(mask.to_bytes(32, "little"), np.uint8)
-            index = self._byte_index[mask] = np.nonzero(np.unpackbits(bits, bitorder="little"))[0]
-        return index
-
-    def wide(self, x: int) -> bool:
-        """Whether many bytes keep ``x`` alive (a string's inside, say); makes the row."""
-        live = self._widths.get(x)
-        if live is None:
-            self.row(x)
-            live = self._widths[x] = int(np.count_nonzero(self.table[x]))
-        return live >= WIDE
-
-    def split(self, x: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Slots of ``x`` whose expression alone is wide, and the others."""
-        found = self._splits.get(x)
-        if found is None:
-            exprs = self.exprs(x)
-            wide = tuple(i for i, e in enumerate(exprs) if self.wide(self.state((e,))))
-            found = self._splits[x] = (wide, tuple(i for i in range(len(exprs)) if i not in wide))
-        return found
-
-    def base(self, x: int) -> tuple[int, int]:
-        """A state with one lexeme to which most bytes lead from the wide state ``x`` and which keeps to itself; and the kept id on the way.
-
-        All but a few tokens then do alike in both: the inside of a string with some contents excluded, a key that is
-        one of many or any other. (0, 0) where there is none.
-        """
-        found = self._bases.get(x)
-        if found is None:
-            found = self._bases[x] = self._find_base(x)
-        return found
-
-    def _find_base(self, x: int) -> tuple[int, int]:
-        row = self.table[x]
-        values, counts = np.unique(row[row > 0], return_counts=True)
-        most = int(counts.argmax())
-        y = int(values[most])
-        if y == x or counts[most] < WIDE or len(self.exprs(y)) > 1 or not self.wide(y) or np.count_nonzero(self.table[y] == y) < WIDE:
-            return 0, 0
-        return y, int(self.kept[x, int(np.nonzero(self.table[x] == y)[0][0])])
+        if self.table_view[x << 8] < 0:
+            self._run(earley.ROW, x)
 
     # ------------------------------------------------------------ segments
-    def segment(self, expr: int) -> Segment:
-        """The tokens that stay inside the lexeme ``expr``, and where others leave it; kept for all grammars.
+    def _want(self, x: int) -> None:
+        """Makes the segment of state ``x``, of one lexeme.
 
-        Counts too big to matter within a token are saturated first, so that ``.{0,5000}`` has a
-        handful of segments, not 5,000.
+        Counts too big to matter within a token are saturated first, so that ``.{0,5000}`` has a handful of segments, not 5,000.
         """
-        vocabulary = self.vocabulary
-        x = self.state((self.pool.saturate(expr, vocabulary.max_token_bytes),))
+        tables = self.tables
+        cut = self.pool.saturate(self.exprs(x)[0], self.vocabulary.max_token_bytes)
+        y = self.state((self.mirror.native(cut),))
+        number = int(tables.tuples[y, 6])
+        if not number:
+            self._segment_count = number = self._segment_count + 1
+            made = self._segments[number] = self._make_segment(y)
+            tables.reserve("segments", number + 1)[number] = made.addresses
+            tables.reserve("drops", len(made.exits))
+            self._segment_bytes += made.nbytes
+            while self._segment_bytes > _SEGMENT_BYTES and len(self._segments) > 1:
+                old, gone = self._segments.popitem(last=False)
+                self._segment_bytes -= gone.nbytes
+                known = tables.tuples[: len(self), 6]
+                known[known == old] = 0
+        tables.tuples[[x, y], 6] = number
+
+    def segment(self, x: int) -> Segment:
+        """The tokens that stay inside the lexeme of state ``x`` (of one lexeme), and where others leave it; kept for all grammars."""
         with self.lock:
-            found = self._segments.get(x)
-            if found is None:
-                found = self._segments[x] = self._make_segment(x)
-                self._segment_bytes += found.row.nbytes + found.exits.nbytes
-                while self._segment_bytes > _SEGMENT_BYTES and len(self._segments) > 1:
-                    _, old = self._segments.popitem(last=False)
-                    self._segment_bytes -= old.row.nbytes + old.exits.nbytes
-            else:
-                self._segments.move_to_end(x)
-            return found
+            if not self.tables.tuples[x, 6]:
+                self._want(x)
+            return self._segments[int(self.tables.tuples[x, 6])]
 
     def _make_segment(self, x: int) -> Segment:
+        counted = self._counted(x)
+        if counted is not None:
+            return counted
+        row, exits = self._walk(x, 0)
+        exits.sort()
+        ends = self.vocabulary.trie_end[exits]
+        return Segment(row, exits, ends, self._following(exits, ends))
+
+    def _walk(self, x: int, body: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+        """Tokens inside of the lexeme, and its exits (in any order); see :func:`grammars.kernels.segments.segment`."""
+        tables = self.tables
+        status, resume = GROW, 0
+        while status < 0:
+            if status == GROW:
+                row, resume = np.zeros(self.vocabulary.words, np.uint32), 0
+            status = earley.run(NO_PARSER, tables.context, earley.SEGMENT_OF, x, resume | body << 1, NO_ITEMS, row, *NOTHING[1:])
+            if status < 0:
+                self.resolve(status)
+                resume = 1
+        return row, tables.exits[: int(tables.count[N_EXITS])].copy()
+
+    def _counted(self, x: int) -> Segment | None:
+        """The segment of a counted repetition, out of how often each token repeats; ``None`` where that cannot be told so."""
+        tables = self.tables
+        found = self.mirror.repetition(int(tables.exprs[tables.tuples[x, 0]]))
+        if found is None:
+            return None
+        body, lo, hi, rest = found
+        reach = self.vocabulary.max_token_bytes + 1
+        hi = reach if hi < 0 else min(hi, reach)
+        units = self._repetitions.get((body, rest))
+        if units is None:
+            units = self._repetitions[body, rest] = self._repeat(body, rest, reach)
+        tokens = (units.used <= hi) & ((units.used >= lo) | ~units.past)
+        row = np.packbits(tokens, bitorder="little").view(np.uint32)
+        exits = units.exits[(units.exit_used >= lo) & (units.exit_used <= hi)]
+        ends = self.vocabulary.trie_end[exits]
+        return Segment(row, exits, ends, self._following(exits, ends))
+
+    def _repeat(self, body: int, rest: int, reach: int) -> Repetitions:
+        """How often each token repeats ``body`` before ``rest``."""
+        vocabulary, tables = self.vocabulary, self.tables
+        tables.reserve("units", 32 * vocabulary.words)
+        tables.reserve("exit_units", len(vocabulary.trie_byte))
+        tables.units[:, 0] = reach + 1
+        x = self.state((self.mirror.counted(body, reach, rest),))
+        _, exits = self._walk(x, body)
+        order = np.argsort(exits)
+        used, past = tables.units[:, 0].astype(np.int16), tables.units[:, 1].astype(bool)
+        return Repetitions(used, past, exits[order], tables.exit_units[: len(exits)][order])
+
+    def _following(self, exits: NDArray[np.int32], ends: NDArray[np.int32]) -> Trie:
+        """The trie of what follows the exits within tokens."""
         v = self.vocabulary
-        nodes = len(v.trie_byte)
-        row = np.zeros(v.words, np.uint32)
-        exits = np.empty(nodes, np.int32)
-        stack, miss = np.empty(v.max_token_bytes + 2, np.int32), np.empty((4096, 3), np.int32)
-        first = np.array([[1, nodes, x]], np.int32)
-        roots, count = first, 0
-        self.row(x)
-        while len(roots):
-            missing, count = table_walk(roots, len(roots), *v.trie_arrays, self.table, self.accept, row, exits, count, stack, miss)
-            for state in {int(s) for s in miss[: missing if missing >= 0 else len(miss) - 4, 2]}:
-                self.row(state)
-            if missing < 0:
-                roots, count = first, 0
-            else:
-                roots = miss[:missing].copy()
-        nodes_out = np.sort(exits[:count])
-        row.setflags(write=False)
-        return Segment(row, nodes_out, v.trie_end[nodes_out])
+        nodes = int((ends - exits - 1).sum()) + 1
+        tokens = int((v.trie_first[ends] - v.trie_first[exits + 1]).sum())
+        work = np.empty(len(exits) + nodes, np.int32)
+        work[: len(exits)] = exits
+        trie = (
+            np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32),
+            np.empty(tokens, np.int32),
+        )  # fmt: skip
+        size = earley.following(self.tables.context, work, len(exits), v.max_token_bytes, *trie)
+        return trie[0][:size].copy(), trie[1][:size].copy(), trie[2][:size].copy(), trie[3][: size + 1].copy(), trie[4]
 
     def mergeable_from(self, data: bytes) -> int:
         """The first offset in ``data`` from which some longer token could swallow the rest of it together with what follows."""

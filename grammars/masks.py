@@ -11,6 +11,9 @@ A wide state that is no segment of its own (a key out of many or any other; a st
 excluded) is walked for its difference from the segment of its *base* only. Other lexer states with several
 lexemes are split: the union of the masks of their slots is exact, since under any-match lexing the slots never
 hinder each other.
+
+All of it is one call of a kernel (:mod:`.kernels.masking`), repeated after Python has worked out what it asked for. Only
+where what follows a lexeme depends on its bytes does Python find the roots of further walks.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .kernels.earley import ALIKE, MISS_GOTO, MISS_RESTRICT, MISS_ROW
+from .kernels import earley
+from .kernels.fields import COMPLETES, N_MISS, N_ROOTS
+from .lexer import NO_ITEMS, NOTHING
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .lexer import Lexer
     from .parser import Parser
     from .threads import Threads
@@ -38,116 +44,62 @@ class MaskMaker:
 
     def __init__(self, parser: Parser, lexer: Lexer, vocabulary: Vocabulary) -> None:
         self.parser, self.lexer, self.vocabulary = parser, lexer, vocabulary
-        self._nodes = len(vocabulary.trie_byte)
         self._texts: list[object] = []
 
-    def mask(self, threads: Threads, row: NDArray[np.uint32]) -> None:
-        """Sets the bits of the tokens allowed after ``threads`` in ``row``, uint32[words]."""
-        parser, lexer = self.parser, self.lexer
-        roots: list[Root] = []
-        self._texts = [more for _, _, more in threads]
-        todo = [(j, x, -1 - n) for n, (j, x, _) in enumerate(threads)]
-        seen = set(todo)
-        while todo:
-            j, x, since = todo.pop()
-            accept = lexer.accept_view[x]
-            if accept:
-                for j2 in self._after(j, accept, since, 0):
-                    start = (j2, parser.start_of(j2), 0)
-                    if start not in seen:
-                        seen.add(start)
-                        todo.append(start)
-            if not lexer.wide(x):
-                roots.append((1, self._nodes, j, x, 0, since))
-            elif lexer.base(x)[0]:
-                self._differ(j, x, since, row, roots)
-            else:
-                self._split(j, x, since, row, roots)
-        if roots:
-            self._walk(roots, row)
+    def mask(self, threads: Threads, row: NDArray[np.uint32]) -> int | None:
+        """Sets ``row``, uint32[words], to the bits of the tokens allowed after ``threads``.
+
+        Returns 1 if the text may end there, plus 2 if there is a token; ``None`` where that depends on the bytes of a lexeme.
+        """
+        tables = self.lexer.tables
+        places = tables.reserve("threads", len(threads))
+        for n, thread in enumerate(threads):
+            places[n] = thread[0], thread[1], -1 - n
+        parser = self.parser
+        missed = -1
+        while missed < 0:
+            missed = earley.run(parser.tables.context, tables.context, earley.MASK, len(threads), 0, NO_ITEMS, row, *NOTHING[1:])
+            if missed < 0:
+                self._resolve(missed)
+        if missed:
+            self._texts = [more for _, _, more in threads]
+            self._follow(self._roots(missed), row)
+            return None
+        return int(tables.count[COMPLETES])
+
+    def _resolve(self, status: int) -> None:
+        """Sees to what the kernel asked for."""
+        self.parser.resolve(status)
+        self.parser.chase()
+
+    # ------------------------------------------------------------ where the bytes of a lexeme matter
+    def _roots(self, missed: int) -> list[Root]:
+        """Where walks go on behind lexemes that ended."""
+        parser, depth = self.parser, self.vocabulary.trie_depth
+        found: dict[Root, None] = {}
+        for start, stop, j, accept, since in self.lexer.tables.miss[:missed].tolist():
+            for to in self._after(j, accept, since, start - 1):
+                found[start, stop, to, parser.start_of(to), 0, int(depth[start - 1])] = None
+        return list(found)
 
     def _after(self, j: int, accept: int, since: int, node: int) -> tuple[int, ...]:
         """Parser states after a lexeme that began at ``since`` ended at a node of the trie."""
-        if not self.parser.captures(j):
-            return self.parser.goto(j, accept)
         path = self.lexer.path(node)
         if since >= 0:
             return self.parser.goto_text(j, accept, path[since:])
         before = self._texts[-1 - since]
         return self.parser.goto_text(j, accept, before + path if isinstance(before, bytes) else path)
 
-    def _split(self, j: int, x: int, since: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
-        """Segments of the wide slots of ``x``; a walk for the others."""
-        parser, lexer = self.parser, self.lexer
-        wide, narrow = lexer.split(x)
-        exprs = lexer.exprs(x)
-        if narrow:
-            keep = lexer.keeps(narrow) if wide else 0
-            roots.append((1, self._nodes, parser.restrict(j, keep), lexer.state(tuple(exprs[i] for i in narrow)), 0, since))
-        for i in wide:
-            segment = lexer.segment(exprs[i])
-            row |= segment.row
-            only = parser.restrict(j, lexer.keeps((i,)) if len(exprs) > 1 else 0)
-            self._leave(only, since, segment.exits, segment.ends, roots)
-
-    def _leave(self, j: int, since: int, exits: NDArray[np.int32], ends: NDArray[np.int32], roots: list[Root]) -> None:
-        """Walks below ``exits``, where the one lexeme of ``j`` ends."""
-        accept = self.lexer.accepts((0,))
-        depths = self.vocabulary.trie_depth[exits].tolist()
-        for node, end, depth in zip(exits.tolist(), ends.tolist(), depths, strict=True):
-            roots.extend((node + 1, end, j2, self.parser.start_of(j2), 0, depth) for j2 in self._after(j, accept, since, node))
-
-    def _differ(self, j: int, x: int, since: int, row: NDArray[np.uint32], roots: list[Root]) -> None:
-        """The segment of the base of ``x``, corrected by a walk where ``x`` does otherwise."""
-        parser, lexer = self.parser, self.lexer
-        base, keep = lexer.base(x)
-        segment = lexer.segment(lexer.exprs(base)[0])
-        own = segment.row.copy()
-        drops = np.zeros(len(segment.exits), np.int32)
-        alike = parser.restrict(j, keep)
-        tables = lexer.tables
-        tables.place("exits", segment.exits)
-        tables.place("drops", drops)
-        tables.count[ALIKE] = alike
-        self._walk([(1, self._nodes, j, x, base, since)], own, roots)
-        np.bitwise_or(row, own, out=row)
-        live = drops == 0
-        self._leave(alike, since, segment.exits[live], segment.ends[live], roots)
-
-    def _walk(self, first: list[Root], row: NDArray[np.uint32], later: list[Root] | None = None) -> None:
-        """Walks ``first``. Roots without a base that come up on the way are put into ``later``, if given."""
-        parser, lexer = self.parser, self.lexer
-        roots = first
+    def _follow(self, roots: list[Root], row: NDArray[np.uint32]) -> None:
+        """Walks ``roots`` and what comes of them."""
+        tables = self.lexer.tables
         while roots:
-            for x in {root[3] for root in roots}:
-                lexer.row(x)
-            lexer.tables.reserve("roots", len(roots))[: len(roots)] = roots
-            missing = parser.walk(len(roots), row)
-            if not missing:
-                return
-            parser.resolve()
-            again = missing < 0
-            miss = lexer.tables.miss
-            resumed = self._resolve(miss[: len(miss) - 8 if again else missing].tolist())
-            if again:
-                continue
-            if later is not None:
-                later.extend(root for root in resumed if not root[4])
-                resumed = [root for root in resumed if root[4]]
-            roots = resumed
-
-    def _resolve(self, entries: list[list[int]]) -> list[Root]:
-        """Makes what the walk missed; the ranges still to be walked."""
-        parser, lexer = self.parser, self.lexer
-        out: list[Root] = []
-        for kind, start, end, j, x, base, since in entries:
-            if kind == MISS_GOTO:
-                depth = int(self.vocabulary.trie_depth[start - 1])
-                out.extend((start, end, j2, parser.start_of(j2), 0, depth) for j2 in self._after(j, x, since, start - 1))
-                continue
-            if kind == MISS_RESTRICT:
-                parser.restrict(j, int(lexer.kept[x, self.vocabulary.trie_byte[start]]))
-            elif kind == MISS_ROW:
-                lexer.row(x)
-            out.append((start, end, j, x, base, since))
-        return out
+            missed = -1
+            while missed < 0:
+                tables.reserve("roots", len(roots))[: len(roots)] = roots
+                tables.count[N_ROOTS] = len(roots)
+                tables.count[N_MISS] = 0
+                missed = earley.run(self.parser.tables.context, tables.context, earley.WALK_ROOTS, 0, 0, NO_ITEMS, row, *NOTHING[1:])
+                if missed < 0:
+                    self._resolve(missed)
+            roots = self._roots(missed)

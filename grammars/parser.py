@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 
 from .errors import LimitError
 from .kernels import earley
-from .kernels.earley import ASK, CAPTURE, EXPANDED, FINAL, GROW, LAST, N_ASKED, N_KERNELS, N_PARSERS, N_RETURNS, PARSER
+from .kernels.fields import (
+    CAPTURE, EXPANDED, FINAL, LAST, LIMIT, N_ASKED, N_CHASE, N_KERNELS, N_PARSERS, N_RETURNS, PARSER, REMEMBERS, TOO_MANY,
+)  # fmt: skip
 from .kernels.memory import Tables
 from .lexer import NO_ITEMS, NOTHING, Lexer
 from .limits import Limits
@@ -43,7 +45,7 @@ class Parser:
         self.lexer, self.limits = lexer, limits
         hashes = dict.fromkeys(("return_hash", "kernel_hash", "parser_hash"), self._rehash)
         self.tables = Tables(PARSER, hashes | {"goto_keys": self._refill, "restrict_keys": self._refill})
-        self.tables.count[earley.LIMIT] = limits.item_set
+        self.tables.count[LIMIT] = limits.item_set
         self.tables.count[N_RETURNS] = 1
         self.terminals: list[Terminal] = []
         self._terminal_ids: dict[Terminal, int] = {}
@@ -51,10 +53,12 @@ class Parser:
         self._rule_ids: dict[Rule, int] = {}
         self._skip_ids: dict[Skip, int] = {}
         self._skip_terminals = 0
+        self._last_skip: tuple[Skip | None, int] = (None, -1)
         self._names: list[tuple[Rule, Hashable]] = []
         self._name_ids: dict[tuple[Rule, Hashable], int] = {}
         self._sources: list[State | None] = []
         self._edges = 0
+        self.greedy = False  # whether some terminal is of a greedy group
         self.remembers = False  # whether some edge depends on a lexeme's bytes
         self._gotos: dict[int, tuple[int, ...]] = {}
         self._texts: dict[tuple[int, int, bytes | None], tuple[int, ...]] = {}
@@ -75,26 +79,28 @@ class Parser:
                 return status
             self.resolve(status)
 
-    def walk(self, roots: int, row: NDArray[np.uint32]) -> int:
-        """Walks the lexer's ``roots``; see :func:`grammars.kernels.earley.run`."""
-        missing: int = earley.run(self.tables.context, self.lexer.tables.context, earley.WALK, roots, 0, NO_ITEMS, row, *NOTHING[1:])
-        return missing
+    def chase(self) -> None:
+        """Makes the gotos that a mask is waiting for."""
+        lexer = self.lexer.tables
+        for j, accept in lexer.chase[: lexer.count[N_CHASE]].tolist():
+            self._run(earley.GOTO, j, accept)
 
     def resolve(self, status: int = 0) -> None:
-        """Expands the rule states that kernels asked for, and makes room.
+        """Expands the rule states that kernels asked for, answers what they asked of the lexer, and makes room.
 
         Raises:
             LimitError: an item set grew beyond its limit.
         """
         count = self.tables.count
         asked = int(count[N_ASKED])
-        count[N_ASKED] = 0
-        for q in self.lexer.tables.asked[:asked].tolist():
-            self.expand(q)
-        self.tables.grow()
-        self.parsers = self.tables.parsers
-        self.lexer.grow()
-        if status not in (0, ASK, GROW):
+        if asked:
+            count[N_ASKED] = 0
+            for q in self.lexer.tables.asked[:asked].tolist():
+                self.expand(q)
+        if self.tables.grow():
+            self.parsers = self.tables.parsers
+        self.lexer.resolve(status)
+        if status == TOO_MANY:
             raise LimitError("item_set", self.limits.item_set, "(the grammar is too ambiguous)")
 
     def _rehash(self, field: int, old: NDArray[Any]) -> None:
@@ -127,14 +133,16 @@ class Parser:
         found = self._sources[q]
         if found is None:
             rule, key = self._names[q]
-            found = self._sources[q] = rule.expand(key)
-            shifts, calls = [], []
+            found = rule.expand(key)
+            shifts: list[tuple[int, int]] = []
+            calls: list[tuple[int, int]] = []
             for symbol, to in found.edges:
                 target = self.rule_state(rule, to)
-                if isinstance(to, Capture):
+                if type(to) is Capture:
                     self._capture(target, symbol)
                 if isinstance(symbol, Terminal):
-                    shifts.append((self._terminal(symbol), target))
+                    t = self._terminal_ids.get(symbol)
+                    shifts.append((self._terminal(symbol) if t is None else t, target))
                 else:
                     calls.append((self._rule(symbol), target))
             first, n = self._edges, len(shifts) + len(calls)
@@ -144,6 +152,7 @@ class Parser:
             bits = EXPANDED | (FINAL if found.final else 0) | (LAST if found.final and not n else 0)
             skip = -1 if found.skip is None else self._skip(found.skip)
             self.tables.states[q] = bits, skip, first, len(shifts), first + len(shifts), len(calls)
+            self._sources[q] = found
         return found
 
     def _capture(self, q: int, symbol: Symbol) -> None:
@@ -151,6 +160,7 @@ class Parser:
         if not isinstance(symbol, Terminal) or symbol.group:
             raise AssertionError("a capture stands behind a terminal of group 0 only: a rule breaks its contract")
         self.remembers = True
+        self.tables.count[REMEMBERS] = 1
         self._sources[q] = State([])
         self.tables.states[q] = EXPANDED | CAPTURE, -1, 0, 0, 0, 0
 
@@ -167,11 +177,14 @@ class Parser:
         if t is None:
             t = self._terminal_ids[terminal] = len(self.terminals)
             self.terminals.append(terminal)
-            self.tables.reserve("terminals", t + 1)[t] = terminal.expr, terminal.group
+            self.greedy = self.greedy or terminal.group > 0
+            self.tables.reserve("terminals", t + 1)[t] = self.lexer.mirror.native(terminal.expr), terminal.group
             self.tables.reserve("priorities", t + 1)[t] = terminal.priority
         return t
 
     def _skip(self, skip: Skip) -> int:
+        if skip is self._last_skip[0]:
+            return self._last_skip[1]
         n = self._skip_ids.get(skip)
         if n is None:
             n = self._skip_ids[skip] = len(self._skip_ids)
@@ -180,6 +193,7 @@ class Parser:
             self.tables.reserve("skips", n + 1)[n] = skip.once, first, len(terminals)
             self.tables.reserve("skip_terminals", end)[first:end] = terminals
             self._skip_terminals = end
+        self._last_skip = skip, n
         return n
 
     # ------------------------------------------------------------ kernels
@@ -254,7 +268,7 @@ class Parser:
         if found is None:
             slots, items = self.slots(j), []
             after: dict[int, None] = {}
-            for i in self.lexer.accepts.values[accept]:
+            for i in self.lexer.accepted(accept):
                 slot, _, skipped = slots[i]
                 if skipped:
                     after.update(dict.fromkeys(self.after(j, i)))

@@ -49,6 +49,9 @@ class Terminal:
     group: int = 0
     name: str = field(default="", compare=False)
 
+    def __hash__(self) -> int:
+        return self.expr
+
 
 @dataclass(frozen=True, slots=True)
 class Skip:

@@ -267,16 +267,12 @@ def complement(pool: Pool, content: int, encoder: JsonEncoder = ANY_ESCAPES) -> 
     return pool.minus(any_text(pool, encoder), content)
 
 
-@lru_cache(maxsize=4096)
-def _single(character: str) -> CharSet:
-    return CharSet([(ord(character), ord(character))])
-
-
 def literal_text(pool: Pool, text: str, escapes: Escapes = "any") -> int:
     """The spellings of ``text``, without quotes. A text with half a surrogate pair has none (EMPTY)."""
-    encoder = JsonEncoder(escapes)
-    spelled = {c: encoder(pool, _single(c)) for c in set(text)}
-    return pool.cat(*(spelled[c] for c in text))
+    if not text:
+        return pool.EPSILON
+    walk = _walk(pool, (text,), escapes)
+    return pool.EMPTY if walk is None else pool.leaf(walk)
 
 
 def literal_string(pool: Pool, text: str, escapes: Escapes = "any") -> int:
@@ -288,24 +284,20 @@ def text_except(pool: Pool, texts: Iterable[str], encoder: JsonEncoder = ANY_ESC
     """Every string's content but the given texts; the complement of :func:`text_set`, walked as cheaply as that."""
     everything = any_text(pool, encoder)
     walk = _walk(pool, texts, encoder.escapes)
-    return everything if walk is None else pool.leaf(_Except(walk, everything, pool))
+    return everything if walk is None else pool.leaf(Except(walk, everything, pool))
 
 
 def text_set(pool: Pool, texts: Iterable[str], escapes: Escapes = "any") -> int:
     """The spellings of the given texts, without quotes; like a union of :func:`literal_text`, but cheap for thousands of texts."""
     walk = _walk(pool, texts, escapes)
-    if walk is None:
-        return pool.EMPTY
-    if walk.hi == 1:  # alone, its states are those of the literal
-        return literal_text(pool, walk.texts.texts[0], escapes)
-    return pool.leaf(walk)
+    return pool.EMPTY if walk is None else pool.leaf(walk)
 
 
-def _walk(pool: Pool, texts: Iterable[str], escapes: Escapes) -> _Walk | None:
+def _walk(pool: Pool, texts: Iterable[str], escapes: Escapes) -> Walk | None:
     """The start of a walk over those of the texts that can be written."""
     codec = _speller(escapes == "minimal", _writable(pool), pool.writable_bytes)
-    kept = tuple(t for t in sorted(set(texts)) if all(codec.spellings(ord(c)) for c in t))
-    return _Walk(_TextSet.of(kept, codec), 0, len(kept), 0, b"") if kept else None
+    kept = tuple(t for t in sorted(set(texts)) if codec.can_spell(t))
+    return Walk(TextSet.of(kept, codec), 0, len(kept), 0, b"") if kept else None
 
 
 def string_set(pool: Pool, texts: Iterable[str], escapes: Escapes = "any") -> int:
@@ -323,19 +315,40 @@ def any_string_except(pool: Pool, texts: Iterable[str], encoder: JsonEncoder = A
 
 # ---------------------------------------------------------------- sets of texts
 @dataclass(frozen=True)
-class _Speller:
+class Speller:
     """The spellings of single characters as byte strings; hexadecimal digits in lower case stand for both."""
 
     minimal: bool
     writable: CharSet
     writable_bytes: int
     _memo: dict[int, tuple[bytes, ...]] = field(default_factory=dict, compare=False, repr=False)
+    _codes: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    _spelt: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def spellings(self, code: int) -> tuple[bytes, ...]:
         known = self._memo.get(code)
         if known is None:
             known = self._memo[code] = tuple(s for s in self._all(code) if self._can_write(s))
         return known
+
+    def can_spell(self, text: str) -> bool:
+        """Whether every character of a text has a spelling."""
+        if self._spelt.issuperset(text):
+            return True
+        self._spelt.update(c for c in text if self.spellings(ord(c)))
+        return self._spelt.issuperset(text)
+
+    def code(self, character: str) -> int:
+        """The code point and how it may be spelt, in the bits of :mod:`grammars.kernels.texts`."""
+        from .kernels.texts import LONG, LOWER, RAW, SHORT
+
+        found = self._codes.get(character)
+        if found is None:
+            found = ord(character) | (LOWER if self.minimal else 0)
+            for spelling in self.spellings(ord(character)):
+                found |= RAW if not spelling.startswith(b"\\") else SHORT if len(spelling) == 2 else LONG
+            self._codes[character] = found
+        return found
 
     def _can_write(self, spelling: bytes) -> bool:
         return all(self.writable_bytes >> b & 1 for b in spelling)
@@ -361,22 +374,22 @@ class _Speller:
 
 
 @lru_cache(maxsize=64)
-def _speller(minimal: bool, writable: CharSet, writable_bytes: int) -> _Speller:
-    return _Speller(minimal, writable, writable_bytes)
+def _speller(minimal: bool, writable: CharSet, writable_bytes: int) -> Speller:
+    return Speller(minimal, writable, writable_bytes)
 
 
-class _TextSet:
+class TextSet:
     """Sorted texts, interned by content so that comparing two sets is comparing two references."""
 
     __slots__ = ("__weakref__", "codec", "texts")
 
-    _interned: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], _TextSet]] = weakref.WeakValueDictionary()
+    _interned: ClassVar[weakref.WeakValueDictionary[tuple[object, ...], TextSet]] = weakref.WeakValueDictionary()
 
-    def __init__(self, texts: tuple[str, ...], codec: _Speller) -> None:
+    def __init__(self, texts: tuple[str, ...], codec: Speller) -> None:
         self.texts, self.codec = texts, codec
 
     @classmethod
-    def of(cls, texts: tuple[str, ...], codec: _Speller) -> _TextSet:
+    def of(cls, texts: tuple[str, ...], codec: Speller) -> TextSet:
         key = (texts, codec)
         found = cls._interned.get(key)
         if found is None:
@@ -396,10 +409,10 @@ class _TextSet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class Walk:
     """The texts ``lo`` to ``hi`` of a set, ``depth`` characters read, and ``prefix`` of the next one's spelling."""
 
-    texts: _TextSet
+    texts: TextSet
     lo: int
     hi: int
     depth: int
@@ -409,12 +422,12 @@ class _Walk:
     def nullable(self) -> bool:
         return not self.prefix and len(self.texts.texts[self.lo]) == self.depth
 
-    def transitions(self) -> list[tuple[int, _Walk | None]]:
+    def transitions(self) -> list[tuple[int, Walk | None]]:
         # The children that share a prefix of a spelling lie side by side (UTF-8 and UTF-16 prefixes are ranges of
         # code points), but for "\ud", where those beyond the basic plane lie above the rest: the prefix tells them apart.
         codec, prefix, used = self.texts.codec, self.prefix, len(self.prefix)
         spans: dict[int, tuple[int, int]] = {}
-        whole: dict[int, _Walk | None] = {}
+        whole: dict[int, Walk | None] = {}
         for code, lo, hi in self.texts.children(self.lo, self.hi, self.depth):
             for spelling in codec.spellings(code):
                 if not spelling.startswith(prefix):
@@ -427,20 +440,26 @@ class _Walk:
                     spans[byte] = (min(first, lo), max(last, hi))
         found = [(codec.mask(prefix, byte), target) for byte, target in whole.items()]
         for byte, (lo, hi) in spans.items():
-            found.append((codec.mask(prefix, byte), _Walk(self.texts, lo, hi, self.depth, prefix + bytes([byte]))))
+            found.append((codec.mask(prefix, byte), self._narrowed(lo, hi, self.depth, prefix + bytes([byte]))))
         return found
 
-    def _node(self, lo: int, hi: int) -> _Walk | None:
+    def _node(self, lo: int, hi: int) -> Walk | None:
         if hi == lo + 1 and len(self.texts.texts[lo]) == self.depth + 1:
             return None
-        return _Walk(self.texts, lo, hi, self.depth + 1, b"")
+        return self._narrowed(lo, hi, self.depth + 1, b"")
+
+    def _narrowed(self, lo: int, hi: int, depth: int, prefix: bytes) -> Walk:
+        """A later part of the walk; with one text left that of this text alone, whatever set it came from."""
+        if hi == lo + 1 and len(self.texts.texts) > 1:
+            return Walk(TextSet.of((self.texts.texts[lo],), self.texts.codec), 0, 1, depth, prefix)
+        return Walk(self.texts, lo, hi, depth, prefix)
 
 
 @dataclass(frozen=True, slots=True)
-class _Except:
+class Except:
     """What is left of ``others`` (an expression of ``pool`` with infinitely many members) without the texts of ``walk``."""
 
-    walk: _Walk
+    walk: Walk
     others: int
     pool: Pool
 
@@ -448,16 +467,8 @@ class _Except:
     def nullable(self) -> bool:
         return not self.walk.nullable and self.pool.nullable(self.others)
 
-    def _after(self, others: int, walk: _Walk | None) -> Leaf | int | None:
-        return self.pool.nonnull(others) if walk is None else _Except(walk, others, self.pool)
-
-    def difference(self) -> tuple[int, int, list[tuple[int, Leaf | int | None]]]:
-        """See :mod:`grammars.regex.bases`: ``others``, the bytes along the texts, and the moves there."""
-        differs, moves = 0, []
-        for mask, walk in self.walk.transitions():
-            differs |= mask
-            moves += [(mask & shared, self._after(others, walk)) for shared, others in self.pool.transitions(self.others) if mask & shared]
-        return self.others, differs, moves
+    def _after(self, others: int, walk: Walk | None) -> Leaf | int | None:
+        return self.pool.nonnull(others) if walk is None else Except(walk, others, self.pool)
 
     def transitions(self) -> list[tuple[int, Leaf | int | None]]:
         pool, inside = self.pool, self.walk.transitions()

@@ -69,11 +69,11 @@ class Stepper:
     def _move(self, j: int, x: int, byte: int) -> tuple[int, int]:
         """Parser and lexer state after ``byte`` inside the lexeme; (0, 0) where it is dead."""
         lexer = self.lexer
-        at = x << 8 | byte
-        nx = lexer.table_view[at]
-        if nx < 0:
+        at = x << 8
+        if lexer.table_view[at] < 0:
             lexer.row(x)
-            nx = lexer.table_view[at]
+        at |= byte
+        nx = lexer.table_view[at]
         if not nx:
             return 0, 0
         keep = lexer.kept_view[at]

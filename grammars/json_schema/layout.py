@@ -68,13 +68,17 @@ class Layout:
         self.free = whitespace.kind == "flexible"
         self.deep = whitespace.kind == "indent"
         self.skip: Skip | None = None
+        self._terminals: dict[str, Terminal] = {}
         if self.free:
             blanks = pool.repeat(pool.byteset(_BLANKS), 1, whitespace.max_blanks)
             if not pool.is_empty(blanks):
                 self.skip = Skip((Terminal(blanks, name="blanks"),), once=True)
 
     def _fixed(self, text: str) -> Terminal:
-        return Terminal(self.pool.literal(text.encode()), name=repr(text))
+        found = self._terminals.get(text)
+        if found is None:
+            found = self._terminals[text] = Terminal(self.pool.literal(text.encode()), name=repr(text))
+        return found
 
     def _line(self, depth: int) -> str:
         return "\n" + " " * (self.whitespace.indent * depth) if self.deep else ""
@@ -96,13 +100,14 @@ class Layout:
         text = ("" if first else ",") + self._line(depth + 1)
         return self._fixed(text) if text else None
 
-    def key(self, quoted: int, depth: int, first: bool, name: str) -> Terminal:
-        """A member's key with its colon, and in fixed layouts with the comma before it."""
+    @cached_property
+    def _behind_key(self) -> int:
+        """What stands behind a key's text: its quote, the colon and the blanks between."""
         pool = self.pool
-        if self.free:
-            blanks = pool.repeat(pool.byteset(_BLANKS), 0, self.whitespace.max_blanks)
-            expr = pool.cat(quoted, blanks, pool.literal(b":"))
-        else:
-            before = ("" if first else ",") + self._line(depth + 1)
-            expr = pool.cat(pool.literal(before.encode()), quoted, pool.literal(b": " if self.deep else b":"))
-        return Terminal(expr, name=name)
+        blanks = pool.repeat(pool.byteset(_BLANKS), 0, self.whitespace.max_blanks) if self.free else pool.EPSILON
+        return pool.cat(pool.literal(b'"'), blanks, pool.literal(b": " if self.deep else b":"))
+
+    def key(self, content: int, depth: int, first: bool, name: str) -> Terminal:
+        """A member's key (``content``: between its quotes) with its colon, and in fixed layouts with the comma before it."""
+        before = '"' if self.free else ("" if first else ",") + self._line(depth + 1) + '"'
+        return Terminal(self.pool.cat(self._fixed(before).expr, content, self._behind_key), name=name)

@@ -61,6 +61,7 @@ _OBJECT_KEYWORDS = frozenset(
 _ARRAY_KEYWORDS = frozenset(
     {"additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems", "uniqueItems"}
 )
+_SIMPLE = frozenset({"type", "format", "pattern", "minLength", "maxLength", "minimum", "maximum"})
 _UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 
 
@@ -78,6 +79,8 @@ class Meaning(Algebra):
         super().__init__(scalars, limits, keep_order)
         self.documents = documents
         self._goals: dict[Goal, Normal] = {}
+        self._goal_of: dict[int, Goal] = {}
+        self._simple: dict[tuple[str, object], Goal] = {}
         self._literals: dict[int, Normal] = {}
         self._making: dict[int, None] = {}
         self._unions: dict[int, tuple[Goal, ...]] = {}
@@ -114,12 +117,20 @@ class Meaning(Algebra):
         """The goal of a subschema of ``node``."""
         return self.goal_of(self.documents.child(node, schema, *path))
 
-    @staticmethod
-    def goal_of(node: Node) -> Goal:
-        """The goal of one schema."""
-        if isinstance(node.schema, bool):
-            return ANYTHING if node.schema else NOTHING
-        return frozenset({2 * node.number})
+    def goal_of(self, node: Node) -> Goal:
+        """The goal of one schema; that of the first one like it, where only a few keywords of scalars say what it means."""
+        found = self._goal_of.get(node.number)
+        if found is None:
+            if isinstance(node.schema, bool):
+                found = ANYTHING if node.schema else NOTHING
+            else:
+                found = frozenset({2 * node.number})
+                keywords = node.keywords
+                if keywords and _SIMPLE.issuperset(keywords):
+                    said = tuple((k, tuple(v) if isinstance(v, list) else v) for k in keywords for v in (node.schema[k],))
+                    found = self._simple.setdefault((node.draft, said), found)
+            self._goal_of[node.number] = found
+        return found
 
     def _literal(self, literal: int) -> Normal:
         found = self._literals.get(literal)

@@ -262,7 +262,14 @@ class ObjectPlan:
     def _variants(self, where: Where, key: str | Cell, expr: int, goal: Goal) -> Iterator[Member]:
         """The member's value may, or may not, satisfy each open clause that it is relevant to."""
         name = key if isinstance(key, str) else None
-        events = self._events_of(key, goal) if where.open else []
+        if not where.open:
+            self.pool.charge(1)
+            after = self._after(where, key, 0)
+            if self.meaning.alive(goal) and self.completable(after):
+                written = isinstance(key, Cell) and after.keys and (key.number, None) in after.keys
+                yield Member(name, expr, goal, after, key.number if written and isinstance(key, Cell) else None)
+            return
+        events = self._events_of(key, goal)
         sure = 0
         doubtful: list[list[tuple[int, Goal]]] = []
         for bit, goals in events:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..rules import Rule, State, Symbol, Terminal
-from ..strings import json_string
 from .arrays import ArrayPlan, ArrayRule
 from .effort import bounded
 from .inline import Inline, KeyPart
@@ -104,7 +103,7 @@ class Writer:
         found = self._keys.get(place)
         if found is None:
             shown = "a key" if name is None else repr(name)
-            found = self._keys[place] = self.layout.key(json_string(self.meaning.pool, content), depth, first, shown)
+            found = self._keys[place] = self.layout.key(content, depth, first, shown)
             self.parts[found] = KeyPart(content, depth, first, name)
         return found
 

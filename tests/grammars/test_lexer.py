@@ -1,4 +1,4 @@
-"""Lexer states: rows copied from a base and mended are what the derivatives say."""
+"""Lexer states: rows that kernels make are what the derivatives say."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(lexer: Lexer, x: int) -> None:
         if to:
             assert lexer.exprs(to) == targets, byte
             keep = int(lexer.kept[x, byte])
-            assert (lexer.keeps.values[keep] if keep else tuple(range(len(exprs)))) == slots, byte
+            assert (tuple(lexer.surviving(keep)) if keep else tuple(range(len(exprs)))) == slots, byte
 
 
 names = st.lists(st.text(st.sampled_from('abné"\\\n𝒳 '), max_size=4), min_size=1, max_size=5, unique=True)
@@ -41,7 +41,7 @@ names = st.lists(st.text(st.sampled_from('abné"\\\n𝒳 '), max_size=4), min_si
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(names, st.sampled_from(["any", "minimal"]), st.integers(0, 5), st.integers(0, 2**32))
-def test_mended_rows_are_the_derivatives(texts: list[str], escapes: str, shown: int, seed: int) -> None:
+def test_rows_are_the_derivatives(texts: list[str], escapes: str, shown: int, seed: int) -> None:
     lexer = VOCABULARY.lexer()
     pool = lexer.pool
     keys = [json_string(pool, literal_text(pool, t, escapes)) for t in texts[:shown]]

@@ -1,0 +1,255 @@
+"""The pool's expressions as the kernels see them, and back.
+
+Kernels find the derivatives of spelt texts, of what is none of some texts and of counted repetitions by themselves (:mod:`.kernels.texts`);
+for everything else they ask, once an expression, and are given the pool's answer as moves. :class:`Mirror` translates: a concatenation
+whose head or tail is of these kinds becomes a node of the kernels, whatever else is in it stays an *atom*, an expression of the pool.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .kernels import earley
+from .kernels.fields import GROW, N_MOVES
+from .kernels.texts import BYTE, CHAIN, COUNT, EXCEPT, NATIVE, RAW, WALK
+from .regex.kinds import CAT, LEAF, LITERAL, REPEAT
+from .strings import Except, TextSet, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .kernels.memory import Tables
+    from .regex.expr import Pool
+    from .strings import Speller
+
+__all__ = ["NO_PARSER", "Mirror"]
+
+NO_PARSER = np.empty(0, np.int64)
+_NO_ITEMS = np.empty((0, 2), np.int32)
+_NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
+
+
+class Mirror:
+    """Translates between one pool and the tables of one lexer.
+
+    Args:
+        pool: the expressions.
+        tables: the lexer's; see :mod:`.kernels.fields`.
+        grow: makes the room that kernels asked for.
+    """
+
+    def __init__(self, pool: Pool, tables: Tables, grow: Callable[[], None]) -> None:
+        self.pool, self.tables = pool, tables
+        self._grow = grow
+        self._natives: dict[int, int] = {}
+        self._exprs: dict[int, int] = {}
+        self._text_ids: dict[tuple[str, bool] | bytes, int] = {}
+        self._texts: list[tuple[str, Speller] | bytes] = []
+        self._set_ids: dict[TextSet, int] = {}
+        self._sets: list[TextSet] = []
+        self._codes = self._set_texts = 0
+        tables.writable[0] = np.frombuffer(pool.writable_bytes.to_bytes(32, "little"), np.uint64)
+        self._atom(pool.EPSILON)
+        tables.atoms[pool.EPSILON, :2] = 0
+
+    # ------------------------------------------------------------ to the kernels
+    def native(self, e: int) -> int:
+        """The kernels' expression for the pool's ``e``."""
+        found = self._natives.get(e)
+        if found is None:
+            pool = self.pool
+            chain = []
+            last = e
+            while pool.kinds[last] == CAT:
+                head, tail = pool.args[last]
+                chain.append((head, last))
+                last = tail
+            found = self._front(last, pool.EPSILON, last)
+            for head, whole in reversed(chain):
+                found = self._front(head, found, whole)
+            self._natives[e] = found
+        return found
+
+    def _front(self, head: int, rest: int, whole: int) -> int:
+        """``head`` in front of ``rest``; ``whole`` is the pool's expression for that."""
+        pool = self.pool
+        kind, args = pool.kinds[head], pool.args[head]
+        if kind == LITERAL:
+            return self._spelt(self._text(args[0]), rest)
+        if kind == LEAF and isinstance(args[0], Walk):
+            begun = args[0]
+            if len(begun.texts.texts) == 1 and not begun.depth and not begun.prefix:
+                return self._spelt(self._text((begun.texts.texts[0], begun.texts.codec)), rest)
+            return self._node(WALK, self._walk_of(begun), 0, 0, rest)
+        if kind == LEAF and isinstance(args[0], Except):
+            return self._node(EXCEPT, self._walk_of(args[0].walk), self._atom(args[0].others), 0, rest)
+        if kind == REPEAT and (args[1] or args[2] is not None):
+            body, lo, hi = args
+            star = pool.star(body)
+            self._atom(star)
+            self.tables.atoms[self._atom(body), 4:] = pool.min_length(body), star
+            return self._node(COUNT, body, lo, -1 if hi is None else hi, rest)
+        if rest >= NATIVE:
+            return self._node(CHAIN, self._atom(head), 0, 0, rest)
+        return self._atom(whole)
+
+    def _atom(self, e: int) -> int:
+        """Makes an expression of the pool known to the kernels."""
+        self.tables.reserve("atoms", e + 1)[e, 2] = self.pool.nullable(e)
+        return e
+
+    def _run(self, operation: int, *numbers: int) -> int:
+        items = np.zeros((3, 2), np.int32)
+        items.reshape(-1)[: len(numbers)] = numbers
+        while True:
+            found: int = earley.run(NO_PARSER, self.tables.context, operation, 0, 0, items, *_NOTHING)
+            if found != GROW:
+                return found
+            self._grow()
+
+    def _spelt(self, text: int, rest: int) -> int:
+        while True:
+            found: int = earley.run(NO_PARSER, self.tables.context, earley.SPELT, text, rest, _NO_ITEMS, *_NOTHING)
+            if found != GROW:
+                return found
+            self._grow()
+
+    def _node(self, kind: int, a: int, b: int, c: int, rest: int) -> int:
+        return self._run(earley.NODE, kind, a, b, c, rest)
+
+    def _walk(self, texts: int, lo: int, hi: int, depth: int, stage: int = 0, value: int = 0) -> int:
+        return self._run(earley.WALK_OF, texts, lo, hi, depth, stage, value)
+
+    def _walk_of(self, walk: Walk) -> int:
+        texts = self._set(walk.texts)
+        stage, value = _encode(walk.prefix)
+        return self._walk(texts, walk.lo, walk.hi, walk.depth, stage, value)
+
+    def _set(self, texts: TextSet) -> int:
+        """The number of a set of texts."""
+        found = self._set_ids.get(texts)
+        if found is None:
+            found = self._set_ids[texts] = len(self._sets)
+            self._sets.append(texts)
+            numbers = [self._text((text, texts.codec)) for text in texts.texts]
+            first, self._set_texts = self._set_texts, self._set_texts + len(numbers)
+            self.tables.reserve("set_texts", self._set_texts)[first : self._set_texts] = numbers
+            self.tables.reserve("sets", found + 1)[found] = first, len(numbers)
+        return found
+
+    def _text(self, text: tuple[str, Speller] | bytes) -> int:
+        """The number of a text with its way of spelling, or of a byte string."""
+        key = text if isinstance(text, bytes) else (text[0], text[1].minimal)
+        found = self._text_ids.get(key)
+        if found is None:
+            found = self._text_ids[key] = len(self._texts)
+            self._texts.append(text)
+            if isinstance(text, bytes):
+                codes = [byte | RAW | BYTE for byte in text]
+            else:
+                code = text[1].code
+                codes = [code(c) for c in text[0]]
+            first, self._codes = self._codes, self._codes + len(codes)
+            self.tables.reserve("codes", self._codes)[first : self._codes] = codes
+            self.tables.reserve("texts", found + 1)[found] = first, len(codes)
+        return found
+
+    def answer(self, e: int) -> None:
+        """Gives the kernels the moves of ``e``, which they asked for."""
+        tables, pool = self.tables, self.pool
+        expr = self.expr(e)
+        parts = pool.transitions(expr)
+        targets = [self.native(t) for _, t in parts]
+        first = int(tables.count[N_MOVES])
+        end = first + len(parts)
+        if parts:
+            masks = np.frombuffer(b"".join([mask.to_bytes(32, "little") for mask, _ in parts]), np.uint64)
+            tables.reserve("masks", end)[first:end] = masks.reshape(-1, 4)
+            tables.reserve("targets", end)[first:end] = targets
+        tables.count[N_MOVES] = end
+        if e >= NATIVE:
+            tables.nodes[e - NATIVE, 5:7] = first, len(parts)
+            return
+        self._atom(e)
+        tables.atoms[e, :2] = first, len(parts)
+        if pool.nullable(e):
+            without = self._atom(pool.nonnull(e))
+            tables.atoms[e, 3] = without
+
+    # ------------------------------------------------------------ counted repetitions
+    def repetition(self, e: int) -> tuple[int, int, int, int] | None:
+        """(body, least, most or -1, rest), if ``e`` is a counted repetition of a prefix-free body, behind which no text goes on as it does."""
+        if e < NATIVE:
+            return None
+        kind, body, lo, hi, rest = self.tables.nodes[e - NATIVE, :5].tolist()
+        if kind != COUNT or rest == self.pool.EPSILON or not self.pool.prefix_free(body) or not self._disjoint(body, self.expr(rest)):
+            return None
+        return body, lo, hi, rest
+
+    def _disjoint(self, a: int, b: int) -> bool:
+        union = 0
+        for mask, _ in self.pool.raw(b):
+            union |= mask
+        return not self.pool.nullable(b) and not any(mask & union for mask, _ in self.pool.raw(a))
+
+    def counted(self, body: int, most: int, rest: int) -> int:
+        """``body`` up to ``most`` times, then ``rest``."""
+        return self._node(COUNT, body, 0, most, rest)
+
+    # ------------------------------------------------------------ back
+    def expr(self, e: int) -> int:
+        """The pool's expression for the kernels' ``e``."""
+        if e < NATIVE:
+            return e
+        found = self._exprs.get(e)
+        if found is None:
+            pool = self.pool
+            nodes = self.tables.nodes
+            chain = []
+            last = e
+            while last >= NATIVE and last not in self._exprs:
+                chain.append(last)
+                last = int(nodes[last - NATIVE, 4])
+            found = self._exprs.get(last, last)
+            for n in reversed(chain):
+                found = self._exprs[n] = pool.cat(self._head(*nodes[n - NATIVE, :4].tolist()), found)
+        return found
+
+    def _head(self, kind: int, a: int, b: int, c: int) -> int:
+        pool = self.pool
+        if kind == CHAIN:
+            return a
+        if kind == COUNT:
+            return pool.repeat(a, b, None if c < 0 else c)
+        texts, lo, hi, depth, stage, value = self.tables.walks[a].tolist()
+        if texts < 0:
+            text = self._texts[-1 - texts]
+            if isinstance(text, bytes):
+                return pool.literal_piece(text[depth:])
+            walk = Walk(TextSet.of((text[0],), text[1]), 0, 1, depth, _decode(stage, value))
+        else:
+            walk = Walk(self._sets[texts], lo, hi, depth, _decode(stage, value))
+        return pool.leaf(walk if kind == WALK else Except(walk, b, pool))
+
+
+def _encode(prefix: bytes) -> tuple[int, int]:
+    """What is read of a spelling as the kernels note it: stage, value."""
+    if not prefix.startswith(b"\\"):
+        return len(prefix), int.from_bytes(prefix, "big")
+    digits = prefix[2:6] + prefix[8:]
+    value = int(digits, 16) if digits else 0
+    return (4 if len(prefix) == 1 else len(prefix) + 3), value
+
+
+def _decode(stage: int, value: int) -> bytes:
+    """What is read of a spelling (digits in lower case), from stage and value."""
+    if stage <= 3:
+        return value.to_bytes(stage, "big")
+    if stage <= 8:
+        return b"\\u%0*x" % (stage - 5, value) if stage > 5 else b"\\u"[: stage - 3]
+    second = max(stage - 11, 0)
+    text = b"%0*x" % (4 + second, value)
+    return b"\\u" + text[:4] + b"\\u"[: min(stage - 9, 2)] + text[4:]
+
