@@ -25,8 +25,17 @@ from numpy.typing import NDArray
 
 from .kernels import earley
 from .kernels.fields import (
-    GROW, L_ACCEPT_HASH, L_KEEP_HASH, L_NODE_HASH, L_TUPLE_HASH, L_WALK_HASH, LEXER, N_ACCEPTS, N_ASKED_EXPRS, N_EXITS, N_KEEPS, N_TUPLES, N_WALKS,
-    REACH, SEGMENT, WANTED,
+    GROW,
+    LEXER,
+    N_ACCEPTS,
+    N_ASKED_EXPRS,
+    N_EXITS,
+    N_KEEPS,
+    N_TUPLES,
+    N_WALKS,
+    REACH,
+    SEGMENT,
+    WANTED,
 )  # fmt: skip
 from .kernels.masking import FIRST
 from .kernels.memory import Tables
@@ -46,7 +55,7 @@ NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
 _MAX_STATES = 120_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 2_000_000
-_HASHES = {"tuple_hash": L_TUPLE_HASH, "accept_hash": L_ACCEPT_HASH, "keep_hash": L_KEEP_HASH, "node_hash": L_NODE_HASH, "walk_hash": L_WALK_HASH}
+_HASHES = ("tuple_hash", "accept_hash", "keep_hash", "node_hash", "walk_hash")
 
 
 Trie = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]

@@ -85,11 +85,11 @@ class Mirror:
             return self._node(WALK, self._walk_of(begun), 0, 0, rest)
         if kind == LEAF and isinstance(args[0], Except):
             return self._node(EXCEPT, self._walk_of(args[0].walk), self._atom(args[0].others), 0, rest)
-        if kind == REPEAT and (args[1] or args[2] is not None):
+        if kind == REPEAT and (args[1] or args[2] is not None) and max(args[1], args[2] or 0) < NATIVE:
             body, lo, hi = args
             star = pool.star(body)
             self._atom(star)
-            self.tables.atoms[self._atom(body), 4:] = pool.min_length(body), star
+            self.tables.atoms[self._atom(body), 4:] = min(pool.min_length(body), NATIVE), star
             return self._node(COUNT, body, lo, -1 if hi is None else hi, rest)
         if rest >= NATIVE:
             return self._node(CHAIN, self._atom(head), 0, 0, rest)
@@ -180,7 +180,7 @@ class Mirror:
 
     # ------------------------------------------------------------ counted repetitions
     def repetition(self, e: int) -> tuple[int, int, int, int] | None:
-        """(body, least, most or -1, rest), if ``e`` is a counted repetition of a prefix-free body, behind which no text goes on as it does."""
+        """(body, least, most or -1, rest), if ``e`` repeats a prefix-free body, and what follows begins otherwise."""
         if e < NATIVE:
             return None
         kind, body, lo, hi, rest = self.tables.nodes[e - NATIVE, :5].tolist()
@@ -252,4 +252,3 @@ def _decode(stage: int, value: int) -> bytes:
     second = max(stage - 11, 0)
     text = b"%0*x" % (4 + second, value)
     return b"\\u" + text[:4] + b"\\u"[: min(stage - 9, 2)] + text[4:]
-

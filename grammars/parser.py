@@ -25,7 +25,19 @@ from numpy.typing import NDArray
 from .errors import LimitError
 from .kernels import earley
 from .kernels.fields import (
-    CAPTURE, EXPANDED, FINAL, LAST, LIMIT, N_ASKED, N_CHASE, N_KERNELS, N_PARSERS, N_RETURNS, PARSER, REMEMBERS, TOO_MANY,
+    CAPTURE,
+    EXPANDED,
+    FINAL,
+    LAST,
+    LIMIT,
+    N_ASKED,
+    N_CHASE,
+    N_KERNELS,
+    N_PARSERS,
+    N_RETURNS,
+    PARSER,
+    REMEMBERS,
+    TOO_MANY,
 )  # fmt: skip
 from .kernels.memory import Tables
 from .lexer import NO_ITEMS, NOTHING, Lexer

@@ -101,9 +101,7 @@ class Documents:
         dynamic: whether there may be dynamic references, in the document or in others that it refers to.
     """
 
-    def __init__(
-        self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits, dynamic: bool = True
-    ) -> None:
+    def __init__(self, document: Any, draft: str, registry: referencing.Registry[Any] | None, limits: Limits, dynamic: bool = True) -> None:
         self.limits = limits
         self.nodes: list[Node] = []
         self._by_place: dict[tuple[int, Scope], Node] = {}

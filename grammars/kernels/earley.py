@@ -17,12 +17,13 @@ from .texts import WALK, node, walk
 from .views import COUNTS, I1, I2, vec
 
 __all__ = [
-    "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER", "RESTRICT", "ROW", "SEGMENT_OF", "SPELT", "STATE",
-    "WALK_OF", "WALK_ROOTS", "following", "run",
+    "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER", "RESTRICT", "ROW",
+    "SEGMENT_OF", "SPELT", "STATE", "WALK_OF", "WALK_ROOTS", "following", "run",
 ]  # fmt: skip
 
 #: Operations of :func:`run`.
-GOTO, RESTRICT, KERNEL, FULL, MASK, WALK_ROOTS, ROW, STATE, POSITIONS, NODE, WALK_OF, SEGMENT_OF, REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT = range(17)
+GOTO, RESTRICT, KERNEL, FULL, MASK, WALK_ROOTS, ROW, STATE, POSITIONS, NODE, WALK_OF, SEGMENT_OF = range(12)
+REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT = range(12, 17)
 
 
 @njit(int64(COUNTS, I1, int64, int64, uint8[::1], I1, I1, I1, I1), cache=True, nogil=True)
@@ -68,7 +69,7 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
         return kernel_of(parser, lexer, items, a)
     if operation == ROW:
         return row(lexer, a)
-    if operation == STATE or operation == POSITIONS:
+    if operation in (STATE, POSITIONS):
         values = vec(lexer, L_PICKED)[:a].copy()  # the place is scratch
         return state(lexer, values, a, False) if operation == STATE else positions(lexer, b != 0, values, a)
     if operation == NODE:

@@ -79,8 +79,8 @@ LEXER: list[Field] = [
     ("walks", 6, I32, 512, 0),  # set or -1 - text, from, to, codes read, stage, value; 0 is the end
     ("walk_hash", 0, I32, 1024, -1),
     ("writable", 4, U64, 1, 0),  # bytes that can be written
-    # segment: addresses of row, exits and ends; exits; 2 with exits below exits, 1 with tokens that stay inside below exits; addresses of the bytes, depths, ends, firsts and tokens of
-    # the trie of what follows the exits; its nodes; its tokens
+    # segment: addresses of row, exits and ends; exits; 2 with exits below exits, 1 with tokens that stay inside below exits; addresses of
+    # the bytes, depths, ends, firsts and tokens of the trie of what follows the exits; its nodes; its tokens
     ("segments", 12, I64, 64, 0),
     ("set_a", 3, I32, 256, 0),  # scratch: rule state, return, whether a base item
     ("set_b", 3, I32, 256, 0),
@@ -128,8 +128,10 @@ N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EX
     P_GOTO_VALUES, P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_COUNT,
 ) = range(len(PARSER) + 1)  # fmt: skip
 (
-    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_LOOPS, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_ACCEPT_HASH, L_KEEPS, L_KEEP_HASH, L_INDICES, L_ATOMS, L_NODES,
-    L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE, L_SEGMENTS, L_SET_A, L_SET_B,
-    L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS, L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH,
-    L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE, L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS, L_BASE_EXITS, L_DROPS, L_COUNT,
+    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_LOOPS, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_ACCEPT_HASH, L_KEEPS, L_KEEP_HASH, L_INDICES,
+    L_ATOMS, L_NODES, L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE,
+    L_SEGMENTS, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS,
+    L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE,
+    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS, L_BASE_EXITS,
+    L_DROPS, L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip

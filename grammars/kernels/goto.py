@@ -8,15 +8,49 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, int64
 
+from .closure import add_item, ask_rule, close_kernel, depends_on_text, intern_kernel, item_space, parser_state, terminal_of
 from .fields import (
-    ASK, COMPLETE, EXPANDED, GROW, LAST, L_ACCEPTS, L_COUNT, L_INDICES, L_KEEPS, L_PICKED, L_SEEN, L_SET_A, L_SET_B, N_GOTOS, N_LISTS,
-    N_RESTRICTS, P_COUNT, P_FOLLOWS, P_GOTO_KEYS, P_GOTO_VALUES, P_KERNELS, P_LISTS, P_PARSERS, P_POSITIONS, P_PRIORITIES,
-    P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_RETURNS, P_SKIPS, P_SKIP_SLOTS, P_SLOTS, P_SLOT_ITEMS, P_STATES, P_TERMINALS, P_WAITING, STAMP,
+    ASK,
+    COMPLETE,
+    EXPANDED,
+    GROW,
+    L_ACCEPTS,
+    L_COUNT,
+    L_INDICES,
+    L_KEEPS,
+    L_PICKED,
+    L_SEEN,
+    L_SET_A,
+    L_SET_B,
+    LAST,
+    N_GOTOS,
+    N_LISTS,
+    N_RESTRICTS,
+    P_COUNT,
+    P_FOLLOWS,
+    P_GOTO_KEYS,
+    P_GOTO_VALUES,
+    P_KERNELS,
+    P_LISTS,
+    P_PARSERS,
+    P_POSITIONS,
+    P_PRIORITIES,
+    P_RESTRICT_KEYS,
+    P_RESTRICT_VALUES,
+    P_RETURNS,
+    P_SKIP_SLOTS,
+    P_SKIPS,
+    P_SLOT_ITEMS,
+    P_SLOTS,
+    P_STATES,
+    P_TERMINALS,
+    P_WAITING,
+    STAMP,
     TEXT,
 )  # fmt: skip
 from .memory import HALF
-from .closure import add_item, ask_rule, close_kernel, depends_on_text, intern_kernel, item_space, parser_state, terminal_of
 from .views import COUNTS, I1, I2, compiled, find, floats, has_room, mat, mat64, vec, vec64
+
 
 # ---------------------------------------------------------------- goto
 @compiled(boolean(COUNTS, int64, int64))

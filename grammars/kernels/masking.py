@@ -15,12 +15,48 @@ import numpy as np
 from numba import boolean, int64, types, uint32
 
 from .fields import (
-    ALIKE, ASK, COMPLETES, GROW, L_ACCEPT, L_BASE_EXITS, L_CHASE, L_COUNT, L_DROPS, L_EXPRS, L_KEPT, L_LOOPS, L_MISS, L_NODES, L_OWN, L_ROOTS, L_SEGMENTS,
-    L_STACK, L_SUFFIX_BYTE, L_SUFFIX_TOKENS, L_TABLE, L_THREADS, L_TRIE_BELOW, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TUPLES, N_CHASE, N_MISS, N_ROOTS,
-    P_COUNT, P_LISTS, P_PARSERS, REACH, REMEMBERS, SEGMENT, TEXT, WANTED,
+    ALIKE,
+    ASK,
+    COMPLETES,
+    GROW,
+    L_ACCEPT,
+    L_BASE_EXITS,
+    L_CHASE,
+    L_COUNT,
+    L_DROPS,
+    L_EXPRS,
+    L_KEPT,
+    L_LOOPS,
+    L_MISS,
+    L_NODES,
+    L_OWN,
+    L_ROOTS,
+    L_SEGMENTS,
+    L_STACK,
+    L_SUFFIX_BYTE,
+    L_SUFFIX_TOKENS,
+    L_TABLE,
+    L_THREADS,
+    L_TRIE_BELOW,
+    L_TRIE_BYTE,
+    L_TRIE_DEPTH,
+    L_TRIE_END,
+    L_TRIE_FIRST,
+    L_TRIE_TOKENS,
+    L_TUPLES,
+    N_CHASE,
+    N_MISS,
+    N_ROOTS,
+    P_COUNT,
+    P_LISTS,
+    P_PARSERS,
+    REACH,
+    REMEMBERS,
+    SEGMENT,
+    TEXT,
+    WANTED,
 )  # fmt: skip
 from .goto import goto, restrict
-from .memory import HALF
 from .rows import WIDE, base, positions, row, state
 from .texts import COUNT, EXCEPT, NATIVE, saturated
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, mat64, vec, vec64, words
@@ -353,10 +389,10 @@ def _runs(xc, x):
     tuples, exprs = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS)
     if not tuples[x, 2]:
         return False
+    found = False
     for i in range(tuples[x, 0], tuples[x, 0] + tuples[x, 1]):
-        if _blank(xc, exprs[i]):
-            return True
-    return False
+        found = found or _blank(xc, exprs[i])
+    return found
 
 
 @compiled(int64(COUNTS, COUNTS, int64, int64, int64, uint32[::1]))

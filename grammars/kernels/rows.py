@@ -13,17 +13,44 @@ import numpy as np
 from numba import boolean, int64, types
 
 from .fields import (
-    ASK, GROW, L_ACCEPT, L_ACCEPT_HASH, L_ACCEPTS, L_COUNT, L_EXPRS, L_INDICES, L_KEEP_HASH, L_KEEPS, L_KEPT, L_LINKS, L_LOOPS, L_MASKS,
-    L_NODE_HASH, L_NODES, L_PART_MASKS, L_PARTS, L_PICKED, L_TABLE, L_TARGETS, 
-    L_TUPLE_HASH, L_TUPLES, L_WALK_HASH, L_WALKS, N_ACCEPTS, N_EXPRS, N_INDICES, N_KEEPS, N_NODES,
-    N_TUPLES, N_WALKS,
+    ASK,
+    GROW,
+    L_ACCEPT,
+    L_ACCEPT_HASH,
+    L_ACCEPTS,
+    L_COUNT,
+    L_EXPRS,
+    L_INDICES,
+    L_KEEP_HASH,
+    L_KEEPS,
+    L_KEPT,
+    L_LINKS,
+    L_LOOPS,
+    L_MASKS,
+    L_NODE_HASH,
+    L_NODES,
+    L_PART_MASKS,
+    L_PARTS,
+    L_PICKED,
+    L_TABLE,
+    L_TARGETS,
+    L_TUPLE_HASH,
+    L_TUPLES,
+    L_WALK_HASH,
+    L_WALKS,
+    N_ACCEPTS,
+    N_EXPRS,
+    N_INDICES,
+    N_KEEPS,
+    N_NODES,
+    N_TUPLES,
+    N_WALKS,
 )  # fmt: skip
 from .memory import HALF
 from .texts import first_move, moves, n_moves, nullable
-from .views import COUNTS, I1, bytes_of, compiled, has_room, hash_place, mask_rows, mat, mix, vec, vec64
+from .views import COUNTS, I1, compiled, has_room, hash_place, mask_rows, mat, mix, vec, vec64
 
 __all__ = ["WIDE"]
-
 
 
 def _classes() -> np.ndarray:
@@ -286,7 +313,7 @@ def base(xc, x):
     most, found = 0, 0
     for byte in range(256):
         y = table[x, byte]
-        if y == 0 or y == x or y == found or tuples[y, 1] > 1:
+        if y in (0, x, found) or tuples[y, 1] > 1:
             continue
         same = 0
         for other in range(byte, 256):

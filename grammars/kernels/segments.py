@@ -9,8 +9,30 @@ import numpy as np
 from numba import int64, types, uint8, uint32
 
 from .fields import (
-    ASK, GROW, L_ACCEPT, L_COUNT, L_EXIT_UNITS, L_EXITS, L_EXPRS, L_LOOPS, L_MISS, L_NODES, L_ROOTS, L_STACK, L_TABLE, L_TRIE_BELOW,
-    L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TUPLES, L_UNITS, N_EXITS, N_MISS, REACH,
+    ASK,
+    GROW,
+    L_ACCEPT,
+    L_COUNT,
+    L_EXIT_UNITS,
+    L_EXITS,
+    L_EXPRS,
+    L_LOOPS,
+    L_MISS,
+    L_NODES,
+    L_ROOTS,
+    L_STACK,
+    L_TABLE,
+    L_TRIE_BELOW,
+    L_TRIE_BYTE,
+    L_TRIE_DEPTH,
+    L_TRIE_END,
+    L_TRIE_FIRST,
+    L_TRIE_TOKENS,
+    L_TUPLES,
+    L_UNITS,
+    N_EXITS,
+    N_MISS,
+    REACH,
 )  # fmt: skip
 from .rows import CLASSES, row
 from .texts import COUNT, NATIVE
@@ -91,7 +113,7 @@ def _range(xc, i, stop, x, body, used, bits):
 
 @compiled(int64(COUNTS, int64, int64, int64, uint32[::1]))
 def segment(xc, x, resume, body, bits):
-    """Marks in ``bits`` the tokens that stay inside the one lexeme of ``x``; lists in ``exits`` the inner nodes where it may end (unsorted).
+    """Marks in ``bits`` the tokens that stay inside the one lexeme of ``x``; lists in ``exits`` the inner nodes where it may end.
 
     With ``body``, an expression that the lexeme repeats, up to ``REACH + 1`` times: ``units`` and ``exit_units`` say how often it is used.
 

@@ -26,8 +26,27 @@ import numpy as np
 from numba import boolean, int64, types
 
 from .fields import (
-    ASK, GROW, L_ASKED_EXPRS, L_ATOMS, L_CODES, L_COUNT, L_MASKS, L_NODE_HASH, L_NODES, L_SET_TEXTS, L_SETS, L_STEPS, L_TARGETS, L_TEXTS,
-    L_WALK_HASH, L_WALKS, L_WRITABLE, N_ASKED_EXPRS, N_MOVES, N_NODES, N_WALKS,
+    ASK,
+    GROW,
+    L_ASKED_EXPRS,
+    L_ATOMS,
+    L_CODES,
+    L_COUNT,
+    L_MASKS,
+    L_NODE_HASH,
+    L_NODES,
+    L_SET_TEXTS,
+    L_SETS,
+    L_STEPS,
+    L_TARGETS,
+    L_TEXTS,
+    L_WALK_HASH,
+    L_WALKS,
+    L_WRITABLE,
+    N_ASKED_EXPRS,
+    N_MOVES,
+    N_NODES,
+    N_WALKS,
 )  # fmt: skip
 from .memory import HALF
 from .views import COUNTS, I2, compiled, has_room, hash_place, mask_rows, mat, mix, vec, vec64
@@ -381,7 +400,8 @@ def _walk_moves(xc, e, at):
 @compiled(int64(COUNTS, int64, int64))
 def _except_moves(xc, e, at):
     """Writes the moves of an expression but the texts of a walk from ``at`` on; where they end, or a status."""
-    nodes, steps, masks, targets, atoms = mat(xc, L_NODES, 8), mat(xc, L_STEPS, 8), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS), mat(xc, L_ATOMS, 6)
+    nodes, steps, atoms = mat(xc, L_NODES, 8), mat(xc, L_STEPS, 8), mat(xc, L_ATOMS, 6)
+    masks, targets = mask_rows(xc, L_MASKS), vec(xc, L_TARGETS)
     texts = _steps(xc, nodes[e - NATIVE, 1])
     others, rest = nodes[e - NATIVE, 2], nodes[e - NATIVE, 4]
     left = np.zeros(4, np.uint64)

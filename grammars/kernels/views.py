@@ -13,7 +13,8 @@ from numba import boolean, carray, float64, int32, int64, njit, uint8, uint32, u
 from .memory import HALF, pointer
 
 __all__ = [
-    "COUNTS", "I1", "I2", "bytes_of", "compiled", "find", "floats", "has_room", "hash_place", "mask_rows", "mat", "mat64", "mix", "vec", "vec64", "words",
+    "COUNTS", "I1", "I2", "bytes_of", "compiled", "find", "floats", "has_room", "hash_place", "mask_rows", "mat", "mat64", "mix", "vec",
+    "vec64", "words",
 ]  # fmt: skip
 
 #: Compiles a function that only kernels call: nothing is made for calls from Python.
