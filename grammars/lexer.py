@@ -239,8 +239,10 @@ class Lexer:
         Counts too big to matter within a token are saturated first, so that ``.{0,5000}`` has a handful of segments, not 5,000.
         """
         tables = self.tables
-        cut = self.pool.saturate(self.exprs(x)[0], self.vocabulary.max_token_bytes)
-        y = self.state((self.mirror.native(cut),))
+        y = x
+        if not self.mirror.is_pair(int(tables.exprs[tables.tuples[x, 0]])):
+            cut = self.pool.saturate(self.exprs(x)[0], self.vocabulary.max_token_bytes)
+            y = self.state((self.mirror.native(cut),))
         number = int(tables.tuples[y, 6])
         if not number:
             self._segment_count = number = self._segment_count + 1

@@ -13,8 +13,8 @@ import numpy as np
 
 from .kernels import earley
 from .kernels.fields import GROW, N_MOVES
-from .kernels.texts import BYTE, CHAIN, COUNT, EXCEPT, NATIVE, RAW, WALK
-from .regex.kinds import CAT, LEAF, LITERAL, REPEAT
+from .kernels.texts import BYTE, CHAIN, COUNT, EXCEPT, NATIVE, PAIR, RAW, WALK
+from .regex.kinds import BOTH, CAT, LEAF, LITERAL, REPEAT
 from .strings import Except, TextSet, Walk
 
 if TYPE_CHECKING:
@@ -91,9 +91,24 @@ class Mirror:
             self._atom(star)
             self.tables.atoms[self._atom(body), 4:] = min(pool.min_length(body), NATIVE), star
             return self._node(COUNT, body, lo, -1 if hi is None else hi, rest)
+        if kind == BOTH:
+            counts = [e for e in args if self._counts(e)]
+            if counts:
+                others = pool.both(*(e for e in args if e != counts[0]))
+                whole = self._node(PAIR, self.native(counts[0]), self.native(others), 0, rest)
+                self.tables.nodes[whole - NATIVE, 8] = 1
+                return whole
         if rest >= NATIVE:
             return self._node(CHAIN, self._atom(head), 0, 0, rest)
         return self._atom(whole)
+
+    def _counts(self, e: int) -> bool:
+        """Whether an expression is a string's length, say: a bounded repetition of something prefix-free."""
+        pool = self.pool
+        if pool.kinds[e] != REPEAT:
+            return False
+        body, lo, hi = pool.args[e]
+        return hi is not None and max(lo, hi) < NATIVE and pool.prefix_free(body)
 
     def _atom(self, e: int) -> int:
         """Makes an expression of the pool known to the kernels."""
@@ -159,6 +174,9 @@ class Mirror:
     def answer(self, e: int) -> None:
         """Gives the kernels the moves of ``e``, which they asked for."""
         tables, pool = self.tables, self.pool
+        if e < 0:
+            self._tell(-1 - e)
+            return
         expr = self.expr(e)
         parts = pool.transitions(expr)
         targets = [self.native(t) for _, t in parts]
@@ -177,6 +195,21 @@ class Mirror:
         if pool.nullable(e):
             without = self._atom(pool.nonnull(e))
             tables.atoms[e, 3] = without
+
+    def _tell(self, e: int) -> None:
+        """Notes the least bytes of ``e``, or whether a pair has a member."""
+        tables, pool = self.tables, self.pool
+        if e < NATIVE:
+            tables.atoms[self._atom(e), 4] = min(pool.min_length(e), NATIVE)
+        elif tables.nodes[e - NATIVE, 0] == PAIR:
+            _, a, b = tables.nodes[e - NATIVE, :3].tolist()
+            tables.nodes[e - NATIVE, 8] = not pool.is_empty(pool.both(self.expr(a), self.expr(b)))
+        else:
+            tables.nodes[e - NATIVE, 8] = min(pool.min_length(self.expr(e)), NATIVE)
+
+    def is_pair(self, e: int) -> bool:
+        """Whether the kernels' ``e`` begins with what two expressions have in common."""
+        return e >= NATIVE and bool(self.tables.nodes[e - NATIVE, 0] == PAIR)
 
     # ------------------------------------------------------------ counted repetitions
     def repetition(self, e: int) -> tuple[int, int, int, int] | None:
@@ -223,6 +256,8 @@ class Mirror:
             return a
         if kind == COUNT:
             return pool.repeat(a, b, None if c < 0 else c)
+        if kind == PAIR:
+            return pool.both(self.expr(a), self.expr(b))
         texts, lo, hi, depth, stage, value = self.tables.walks[a].tolist()
         if texts < 0:
             text = self._texts[-1 - texts]

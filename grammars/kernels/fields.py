@@ -68,7 +68,9 @@ LEXER: list[Field] = [
     ("keep_hash", 0, I32, 128, -1),
     ("indices", 0, I32, 256, 0),
     ("atoms", 6, I32, 1024, -1),  # expression of the pool: first move or -1, moves, nullable, without the empty string, least bytes, star
-    ("nodes", 8, I32, 1024, 0),  # expression of the kernels: kind, two or three numbers, rest, first move or -1, moves, nullable
+    # expression of the kernels: kind, two or three numbers, rest, first move or -1, moves, nullable, least bytes (of a PAIR: 1 if it has
+    # a member, 0 if not) or -1
+    ("nodes", 9, I32, 1024, 0),
     ("node_hash", 0, I32, 2048, -1),
     ("targets", 0, I32, 1024, 0),  # of moves
     ("masks", 4, U64, 1024, 0),  # of moves: their bytes

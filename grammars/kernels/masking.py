@@ -373,13 +373,13 @@ def _differ(pc, xc, j, x, since, bits, fresh):
 def _excepts(xc, x):
     """Whether a state of one lexeme is some texts short of a simpler one."""
     e = vec(xc, L_EXPRS)[mat(xc, L_TUPLES, 7)[x, 0]]
-    return e >= NATIVE and mat(xc, L_NODES, 8)[e - NATIVE, 0] == EXCEPT
+    return e >= NATIVE and mat(xc, L_NODES, 9)[e - NATIVE, 0] == EXCEPT
 
 
 @compiled(boolean(COUNTS, int64))
 def _blank(xc, e):
     """Whether a lexeme is a run of bytes out of a few, such as blanks: it may end after each of them."""
-    nodes = mat(xc, L_NODES, 8)
+    nodes = mat(xc, L_NODES, 9)
     return e >= NATIVE and nodes[e - NATIVE, 0] == COUNT and nodes[e - NATIVE, 4] == 1
 
 

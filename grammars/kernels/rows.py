@@ -349,7 +349,7 @@ def rehash(xc, field):
     """Fills an emptied hash table of the lexer (``field``: its index) anew."""
     hashes, count = vec(xc, field), vec64(xc, L_COUNT)
     size = hashes.shape[0]
-    tuples, exprs, nodes, walks = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS), mat(xc, L_NODES, 8), mat(xc, L_WALKS, 6)
+    tuples, exprs, nodes, walks = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS), mat(xc, L_NODES, 9), mat(xc, L_WALKS, 6)
     lists, indices = mat(xc, L_KEEPS if field == L_KEEP_HASH else L_ACCEPTS, 2), vec(xc, L_INDICES)
     if field == L_TUPLE_HASH:
         begin, end = 1, count[N_TUPLES]

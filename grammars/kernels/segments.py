@@ -44,7 +44,7 @@ __all__ = ["follow"]
 @compiled(int64(COUNTS, int64, int64, int64))
 def _units(xc, x, body, before):
     """Repetitions of ``body`` used in lexer state ``x`` of one lexeme, or ``-1 - before`` where it is past the last of them."""
-    nodes = mat(xc, L_NODES, 8)
+    nodes = mat(xc, L_NODES, 9)
     e = vec(xc, L_EXPRS)[mat(xc, L_TUPLES, 7)[x, 0]]
     while e >= NATIVE:
         if nodes[e - NATIVE, 0] == COUNT and nodes[e - NATIVE, 1] == body:

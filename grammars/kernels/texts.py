@@ -6,7 +6,8 @@ An expression below :data:`NATIVE` is one of the pool (:mod:`grammars.regex.expr
 - ``WALK``: one of a set of texts, spelt as JSON strings are (or byte by byte), some of it read already;
 - ``EXCEPT``: what an expression of the pool allows, but none of the texts of a walk;
 - ``COUNT``: an expression of the pool, at least so often and at most so often;
-- ``CHAIN``: an expression of the pool.
+- ``CHAIN``: an expression of the pool;
+- ``PAIR``: what two expressions have in common, the first a counted repetition (a string's length, say), begun or not.
 
 A *move* is a mask of bytes and the expression after any of them; the masks of one expression are disjoint. Where texts would have to be
 united with what follows them (both begin alike), Python is asked for the moves.
@@ -51,10 +52,10 @@ from .fields import (
 from .memory import HALF
 from .views import COUNTS, I2, compiled, has_room, hash_place, mask_rows, mat, mix, vec, vec64
 
-__all__ = ["BYTE", "CHAIN", "COUNT", "EXCEPT", "LONG", "LOWER", "NATIVE", "RAW", "SHORT", "WALK"]
+__all__ = ["BYTE", "CHAIN", "COUNT", "EXCEPT", "LONG", "LOWER", "NATIVE", "PAIR", "RAW", "SHORT", "WALK"]
 
 NATIVE = 1 << 30
-WALK, EXCEPT, COUNT, CHAIN = 1, 2, 3, 4
+WALK, EXCEPT, COUNT, CHAIN, PAIR = 1, 2, 3, 4, 5
 #: How a code may be spelt: as itself in UTF-8, as a short escape, as ``\\uXXXX``; as the one byte it is; digits in lower case only.
 RAW, SHORT, LONG, BYTE, LOWER = 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28
 
@@ -267,7 +268,7 @@ def _after(xc, texts, byte):
 @compiled(boolean(COUNTS, int64))
 def nullable(xc, e):
     """Whether an expression has the empty string."""
-    return mat(xc, L_ATOMS, 6)[e, 2] == 1 if e < NATIVE else mat(xc, L_NODES, 8)[e - NATIVE, 7] == 1
+    return mat(xc, L_ATOMS, 6)[e, 2] == 1 if e < NATIVE else mat(xc, L_NODES, 9)[e - NATIVE, 7] == 1
 
 
 @compiled(boolean(COUNTS, int64, int64, int64))
@@ -279,13 +280,15 @@ def _head_nullable(xc, kind, a, b):
         return not _ends(xc, a) and mat(xc, L_ATOMS, 6)[b, 2] == 1
     if kind == COUNT:
         return b == 0
+    if kind == PAIR:
+        return nullable(xc, a) and nullable(xc, b)
     return mat(xc, L_ATOMS, 6)[a, 2] == 1
 
 
 @compiled(int64(COUNTS, int64, int64, int64, int64, int64))
 def node(xc, kind, a, b, c, rest):
     """The node of this content, made where it is new; or GROW."""
-    nodes, hashes, count = mat(xc, L_NODES, 8), vec(xc, L_NODE_HASH), vec64(xc, L_COUNT)
+    nodes, hashes, count = mat(xc, L_NODES, 9), vec(xc, L_NODE_HASH), vec64(xc, L_COUNT)
     h = mix(mix(mix(mix(np.uint64(kind), a), b), c), rest)
     size = hashes.shape[0]
     at = hash_place(h, size)
@@ -304,6 +307,7 @@ def node(xc, kind, a, b, c, rest):
         return GROW
     nodes[n, 0], nodes[n, 1], nodes[n, 2], nodes[n, 3], nodes[n, 4], nodes[n, 5], nodes[n, 6] = kind, a, b, c, rest, -1, 0
     nodes[n, 7] = 1 if _head_nullable(xc, kind, a, b) and nullable(xc, rest) else 0
+    nodes[n, 8] = -1
     hashes[at] = n
     count[N_NODES] = n + 1
     return NATIVE + n
@@ -312,7 +316,7 @@ def node(xc, kind, a, b, c, rest):
 @compiled(int64(COUNTS, int64, int64))
 def cat(xc, e, rest):
     """``e``, then ``rest``; or GROW."""
-    nodes = mat(xc, L_NODES, 8)
+    nodes = mat(xc, L_NODES, 9)
     if e == 1 or rest == 1:
         return rest if e == 1 else e
     # The rests of ``e``, the innermost one first, are put in front of ``rest``.
@@ -345,7 +349,7 @@ def counted(xc, body, lo, hi, rest):
 # ---------------------------------------------------------------- moves
 @compiled(int64(COUNTS, int64))
 def ask(xc, e):
-    """Notes that Python must find the moves of ``e``; ASK."""
+    """Notes that Python must find the moves of ``e`` (or, for ``-1 - e``, its least bytes, or whether a PAIR has a member); ASK."""
     count, asked = vec64(xc, L_COUNT), vec(xc, L_ASKED_EXPRS)
     n = count[N_ASKED_EXPRS]
     for i in range(n):
@@ -360,19 +364,19 @@ def ask(xc, e):
 @compiled(int64(COUNTS, int64))
 def first_move(xc, e):
     """Index of the first move of ``e``, or -1 where they are not known."""
-    return mat(xc, L_ATOMS, 6)[e, 0] if e < NATIVE else mat(xc, L_NODES, 8)[e - NATIVE, 5]
+    return mat(xc, L_ATOMS, 6)[e, 0] if e < NATIVE else mat(xc, L_NODES, 9)[e - NATIVE, 5]
 
 
 @compiled(int64(COUNTS, int64))
 def n_moves(xc, e):
     """Number of the moves of ``e``."""
-    return mat(xc, L_ATOMS, 6)[e, 1] if e < NATIVE else mat(xc, L_NODES, 8)[e - NATIVE, 6]
+    return mat(xc, L_ATOMS, 6)[e, 1] if e < NATIVE else mat(xc, L_NODES, 9)[e - NATIVE, 6]
 
 
 @compiled(int64(COUNTS, int64, int64))
 def _walk_moves(xc, e, at):
     """Writes the moves of a walk from ``at`` on; where they end, or GROW."""
-    nodes, steps, masks, targets = mat(xc, L_NODES, 8), mat(xc, L_STEPS, 8), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS)
+    nodes, steps, masks, targets = mat(xc, L_NODES, 9), mat(xc, L_STEPS, 8), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS)
     writable = mask_rows(xc, L_WRITABLE)
     rest = nodes[e - NATIVE, 4]
     texts = _steps(xc, nodes[e - NATIVE, 1])
@@ -400,7 +404,7 @@ def _walk_moves(xc, e, at):
 @compiled(int64(COUNTS, int64, int64))
 def _except_moves(xc, e, at):
     """Writes the moves of an expression but the texts of a walk from ``at`` on; where they end, or a status."""
-    nodes, steps, atoms = mat(xc, L_NODES, 8), mat(xc, L_STEPS, 8), mat(xc, L_ATOMS, 6)
+    nodes, steps, atoms = mat(xc, L_NODES, 9), mat(xc, L_STEPS, 8), mat(xc, L_ATOMS, 6)
     masks, targets = mask_rows(xc, L_MASKS), vec(xc, L_TARGETS)
     texts = _steps(xc, nodes[e - NATIVE, 1])
     others, rest = nodes[e - NATIVE, 2], nodes[e - NATIVE, 4]
@@ -451,7 +455,7 @@ def _except_moves(xc, e, at):
 @compiled(int64(COUNTS, int64, int64))
 def _atom_moves(xc, e, at):
     """Writes the moves of a repetition or a chain from ``at`` on; where they end, or GROW."""
-    nodes, masks, targets, atoms = mat(xc, L_NODES, 8), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS), mat(xc, L_ATOMS, 6)
+    nodes, masks, targets, atoms = mat(xc, L_NODES, 9), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS), mat(xc, L_ATOMS, 6)
     kind, a, lo, hi, rest = (
         nodes[e - NATIVE, 0], nodes[e - NATIVE, 1], nodes[e - NATIVE, 2], nodes[e - NATIVE, 3], nodes[e - NATIVE, 4],
     )  # fmt: skip
@@ -471,12 +475,88 @@ def _atom_moves(xc, e, at):
 
 
 @compiled(int64(COUNTS, int64))
-def _own_moves(xc, e):
-    """Finds the moves of a node; those of its rest must be known where they count. 0 or a status."""
-    nodes, count = mat(xc, L_NODES, 8), vec64(xc, L_COUNT)
+def _most(xc, e):
+    """How many further repetitions the first member of a pair allows, where any number up to that will do; else -1."""
+    nodes = mat(xc, L_NODES, 9)
+    while e >= NATIVE:
+        if nodes[e - NATIVE, 0] == COUNT:
+            return nodes[e - NATIVE, 3] if nodes[e - NATIVE, 2] == 0 else -1
+        if nodes[e - NATIVE, 0] != CHAIN:
+            return -1
+        e = nodes[e - NATIVE, 4]
+    return -1
+
+
+@compiled(int64(COUNTS, int64, int64, int64))
+def pair(xc, a, b, rest):
+    """What ``a`` and ``b`` have in common, then ``rest``; 0 where there is nothing, or a status."""
+    if a == 1 or b == 1:
+        return rest if nullable(xc, a) and nullable(xc, b) else 0
+    e = node(xc, PAIR, a, b, 0, rest)
+    if e < 0:
+        return GROW
+    nodes = mat(xc, L_NODES, 9)
+    alive = nodes[e - NATIVE, 8]
+    if alive < 0:
+        most = _most(xc, a)
+        if b < NATIVE:
+            least = mat(xc, L_ATOMS, 6)[b, 4]
+        else:
+            least = nodes[b - NATIVE, 8] if nodes[b - NATIVE, 0] != PAIR else NATIVE
+        if least < 0:
+            return ask(xc, -1 - b)
+        if most < least:  # a shortest member of ``b`` has no more characters than bytes; else it takes a search
+            return ask(xc, -1 - e)
+        nodes[e - NATIVE, 8] = alive = 1
+    return e if alive else 0
+
+
+@compiled(int64(COUNTS, int64, int64))
+def _pair_moves(xc, e, at):
+    """Writes the moves of a pair from ``at`` on; where they end, or a status."""
+    nodes, masks, targets, count = mat(xc, L_NODES, 9), mask_rows(xc, L_MASKS), vec(xc, L_TARGETS), vec64(xc, L_COUNT)
+    a, b, rest = nodes[e - NATIVE, 1], nodes[e - NATIVE, 2], nodes[e - NATIVE, 4]
+    worst = 0
+    for i in range(first_move(xc, a), first_move(xc, a) + n_moves(xc, a)):
+        for k in range(first_move(xc, b), first_move(xc, b) + n_moves(xc, b)):
+            if not (
+                masks[i, 0] & masks[k, 0] | masks[i, 1] & masks[k, 1] | masks[i, 2] & masks[k, 2] | masks[i, 3] & masks[k, 3]
+            ):  # fmt: skip
+                continue
+            target = pair(xc, targets[i], targets[k], rest)
+            if target < ASK:
+                return target
+            worst = min(worst, target)
+            if target <= 0:
+                continue
+            if at + 256 > masks.shape[0]:
+                count[HALF + L_TARGETS] = count[HALF + L_MASKS] = 2 * masks.shape[0]
+                return GROW
+            for n in range(4):
+                masks[at, n] = masks[i, n] & masks[k, n]
+            targets[at] = target
+            at += 1
+    return worst if worst < 0 else at
+
+
+@compiled(int64(COUNTS, int64))
+def _unmet(xc, e):
+    """An expression whose moves must be known before those of the node ``e``; 0 if there is none."""
+    nodes = mat(xc, L_NODES, 9)
     kind, a, b, rest = nodes[e - NATIVE, 0], nodes[e - NATIVE, 1], nodes[e - NATIVE, 2], nodes[e - NATIVE, 4]
-    if kind != WALK and first_move(xc, b if kind == EXCEPT else a) < 0:
-        return ask(xc, b if kind == EXCEPT else a)
+    if _head_nullable(xc, kind, a, b) and first_move(xc, rest) < 0:
+        return rest
+    if kind == PAIR and first_move(xc, b) < 0:
+        return b
+    of = b if kind == EXCEPT else a
+    return of if kind != WALK and first_move(xc, of) < 0 else 0
+
+
+@compiled(int64(COUNTS, int64))
+def _own_moves(xc, e):
+    """Finds the moves of a node; those that they rest on must be known. 0 or a status."""
+    nodes, count = mat(xc, L_NODES, 9), vec64(xc, L_COUNT)
+    kind, a, b, rest = nodes[e - NATIVE, 0], nodes[e - NATIVE, 1], nodes[e - NATIVE, 2], nodes[e - NATIVE, 4]
     first = count[N_MOVES]
     targets, masks = vec(xc, L_TARGETS), mask_rows(xc, L_MASKS)
     if not (has_room(count, L_TARGETS, targets.shape[0], first + 1024) and has_room(count, L_MASKS, masks.shape[0], first + 1024)):
@@ -485,6 +565,8 @@ def _own_moves(xc, e):
         end = _walk_moves(xc, e, first)
     elif kind == EXCEPT:
         end = _except_moves(xc, e, first)
+    elif kind == PAIR:
+        end = _pair_moves(xc, e, first)
     else:
         end = _atom_moves(xc, e, first)
     if end < 0:
@@ -508,14 +590,13 @@ def _own_moves(xc, e):
 @compiled(int64(COUNTS, int64))
 def moves(xc, e):
     """Finds the moves of ``e`` where they are not known; 0 or a status."""
-    nodes = mat(xc, L_NODES, 8)
     while first_move(xc, e) < 0:
-        # what stands behind heads that may be empty comes first
         at = e
-        while at >= NATIVE and _head_nullable(xc, nodes[at - NATIVE, 0], nodes[at - NATIVE, 1], nodes[at - NATIVE, 2]):
-            if first_move(xc, nodes[at - NATIVE, 4]) >= 0:
+        while at >= NATIVE:
+            before = _unmet(xc, at)
+            if not before:
                 break
-            at = nodes[at - NATIVE, 4]
+            at = before
         status = _own_moves(xc, at) if at >= NATIVE else ask(xc, at)
         if status < 0:
             return status
@@ -527,7 +608,7 @@ def saturated(xc, e, reach):
     """A repetition with counts cut that cannot matter within ``reach`` bytes; other expressions as they are. Or GROW."""
     if e < NATIVE:
         return e
-    nodes = mat(xc, L_NODES, 8)
+    nodes = mat(xc, L_NODES, 9)
     if nodes[e - NATIVE, 0] != COUNT:
         return e
     body, lo, hi, rest = nodes[e - NATIVE, 1], nodes[e - NATIVE, 2], nodes[e - NATIVE, 3], nodes[e - NATIVE, 4]
