@@ -38,6 +38,11 @@ _FEW = 24  # draws found one by one; after so many all the others are put in ord
 _THIN = 1e-6  # share of the mass below which differences of cumulative sums are no longer trusted
 
 
+def cumulative(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative sums of the probabilities, in units of the largest."""
+    return np.exp(logs - max(float(logs.max(initial=-math.inf)), -1e300)).cumsum()
+
+
 class Urn:
     """Tokens drawn one after the other without replacement, each in proportion to its probability among those that are left.
 
@@ -47,16 +52,17 @@ class Urn:
     Args:
         logs: ``float64[width]``, log-probabilities; they need not be normalised. ``-inf`` is never drawn.
         source: the only randomness.
+        sums: :func:`cumulative` of ``logs``, where it is known (urns with the same content share it).
     """
 
-    def __init__(self, logs: NDArray[np.float64], source: random.Random) -> None:
+    def __init__(self, logs: NDArray[np.float64], source: random.Random, sums: NDArray[np.float64] | None = None) -> None:
         self.logs, self._source = logs, source
         self._top = float(logs.max(initial=-math.inf))
         self._order: NDArray[np.intp] | None = None
         self._next = 0  # in the order
         self._taken: list[tuple[float, float, int]] = []  # (start of its interval, mass, token), ascending
         if self._top > -math.inf:
-            self._cumulative = np.exp(logs - self._top).cumsum()
+            self._cumulative = cumulative(logs) if sums is None else sums
             self._left = self._total = float(self._cumulative[-1])
         else:
             self._order = np.empty(0, np.intp)
@@ -176,10 +182,15 @@ class AdaptiveRejection:
     def propose(self, target: Target, nodes: Sequence[Node], logprobs: torch.Tensor, sources: Sequence[random.Random]) -> list[Move]:
         """See :meth:`samplers.smc.proposals.Proposal.propose`."""
         answers: dict[tuple[int, ...], dict[int, bool]] = {}
+        contents: dict[tuple[int, ...], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         moves = []
         for node, row, source in zip(nodes, logprobs.numpy(), sources):
             known = answers.setdefault(node.tokens, {})
-            token, log_weight, _ = draw(Urn(self._candidates(target, node, row), source), self._checker(target, node, known), self.extra)
+            if node.tokens not in contents:
+                logs = self._candidates(target, node, row)
+                contents[node.tokens] = logs, cumulative(logs)
+            logs, sums = contents[node.tokens]
+            token, log_weight, _ = draw(Urn(logs, source, sums), self._checker(target, node, known), self.extra)
             moves.append(Move(-1, -math.inf, -math.inf) if token is None else Move(token, float(row[token]), log_weight))
         self.details["steps"] += len(nodes)
         self.details["checks"] += sum(map(len, answers.values()))
