@@ -56,7 +56,7 @@ def _step_rows(found: Mapping[str, Any]) -> list[list[str]]:
 def _tables(found: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[list[str]]]]:
     run = found["run"]
     clock = "CPU" if run["cpu"] else "wall"
-    tables = []
+    tables: list[tuple[str, Sequence[str], list[list[str]]]] = []
     if found["fills"]:
         title = f"masks of a batch, us a step ({clock} clock), tokenizer {run['tokenizer']}"
         tables.append((title, _FILLS, _fill_rows(found)))
