@@ -166,10 +166,10 @@ class CautiousNextToken(Warper):
     # ------------------------------------------------------------ trials
     def _begin(self, row: Row, context: Context, state: int, scores: torch.Tensor, number: int) -> list[_Trial]:
         """Trials with their first token, drawn from the scores of the step."""
-        entropy_of = np.random.SeedSequence([self.seed, row.seed, *map(int, row.tokens)])
+        seeds = np.random.SeedSequence([self.seed, row.seed, *map(int, row.tokens)])
         made = []
-        for number_seed in entropy_of.generate_state(number, np.uint64):
-            generator = torch.Generator().manual_seed(int(number_seed) >> 1)
+        for one in seeds.generate_state(number, np.uint64):
+            generator = torch.Generator().manual_seed(int(one) >> 1)
             made.append(_Trial(row, context, state, generator))
         self._take(made, scores.double().expand(number, -1))
         return made
