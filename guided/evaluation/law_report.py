@@ -12,11 +12,13 @@ from rich.table import Table
 
 from grammars.errors import GuidedError
 
-from .laws import MASKING, REFERENCE, LawRecord
+from .laws import CONTENDERS, MASKING, REFERENCE, LawRecord
 from .toys import distortion
 
 __all__ = ["markdown", "plot", "show", "summary"]
 
+_LEAST = 0.02  # of the plot: methods that have found every text have no error but rounding
+PEERS = frozenset(c.name for c in CONTENDERS if c.peer)
 Rows = list[tuple[str, list[str], list[list[str]]]]
 
 
@@ -46,6 +48,10 @@ def summary(records: Sequence[LawRecord], run: Mapping[str, Any]) -> dict[str, A
 def _number(value: float | None) -> str:
     if value is None:
         return ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if 1e-9 < abs(value) < 0.01:  # below is rounding
+        return f"{value:.2g}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3f}"
 
 
@@ -66,7 +72,7 @@ def _tables(found: Mapping[str, Any]) -> Rows:
         rows = [[r["method"], _number(r["begins_with_a"]), _number(r["distance"])] for r in known]
         tables.append((f"the known distortion: P(begins with a), 0.9 in truth; n = {sizes[-1]}", ["method", "estimate", "distance"], rows))
     for title, entries in found.get("costs", {}).items():
-        rows = [[value if isinstance(value, str) else _number(float(value)) for value in entry.values()] for entry in entries]
+        rows = [[value if isinstance(value, str) else _number(value) for value in entry.values()] for entry in entries]
         tables.append((title, list(entries[0]), rows))
     if found["refused"]:
         rows = [[r["method"], r["case"], r["reason"]] for r in found["refused"]]
@@ -107,22 +113,24 @@ def plot(found: Mapping[str, Any], path: Path, title: str = "") -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(15, 6), layout="constrained", sharey=True)
-    markers = "osv^D<>ph*XP"
+    figure, axes = plt.subplots(1, 2, figsize=(15, 6.5), layout="constrained", sharey=True)
+    markers, colours = "osv^D<>ph*XP", plt.get_cmap("tab20").colors  # type: ignore[attr-defined]
     for i, (name, by_size) in enumerate(found["means"].items()):
         sizes = [int(n) for n in by_size]
         distances = [row["distance"] for row in by_size.values()]
-        style: dict[str, Any] = {"marker": markers[i % len(markers)], "color": f"C{i % 10}", "linestyle": "-" if i < 10 else "--"}
+        line = "--" if name in PEERS else "-"
+        style: dict[str, Any] = {"marker": markers[i % len(markers)], "color": colours[i % len(colours)], "linestyle": line}
         if name in (REFERENCE, MASKING):
             style |= {"color": "black", "linestyle": ":" if name == REFERENCE else "-", "linewidth": 2}
         axes[1].plot(sizes, distances, label=name, **style)
         if name != REFERENCE:
             axes[0].plot([row["forwards"] for row in by_size.values()], distances, **style)
-    axes[0].set(xlabel="forwards (contexts evaluated), mean of a run", ylabel="total variation to the target", xscale="log", yscale="log")
+    label = "total variation to the target"
+    axes[0].set(xlabel="forwards (contexts evaluated), mean of a run", ylabel=label, xscale="log", yscale="log", ylim=(_LEAST, 1))
     axes[1].set(xlabel="texts", xscale="log")
     for axis in axes:
         axis.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize="small")
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=75)
     plt.close(figure)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checker", "Work", "checker_costs", "costs", "exact_law", "particle_costs", "peer_costs", "watched"]
 
-SENTENCE = " [A-Z][a-z]+( [a-z]+)*[.]"
+SENTENCE = "[A-Z][a-z]+(,? [a-z]+)*[.]"
 STORY = (
     "The harbour lay quiet in the early light. Two boats had come in during the night, and their crews were asleep on deck. "
     "On the quay an old man mended his nets, as he had done every morning for forty years, and a grey cat watched him from a "
@@ -112,29 +112,39 @@ def _target(model: Model, prompt: str | Sequence[int], **options: Any) -> Target
     return Target(language, tuple(ids), **options)
 
 
+def _question(model: Model, text: str) -> list[int]:
+    """Token ids of a question in the model's chat template, where it has one."""
+    from guided.inputs import target_of
+    from guided.prompts import prompt_ids
+
+    return prompt_ids(model, text, target_of(None), chat=True, instruct=False)
+
+
 # ---------------------------------------------------------------- an expensive checker
-def checker_costs(model: Model, *, particles: int = 2, max_tokens: int = 8, seed: int = 7) -> list[dict[str, Any]]:
+def checker_costs(model: Model, *, particles: int = 4, max_tokens: int = 24, seed: int = 7) -> list[dict[str, Any]]:
     """A slow checker under full masks (importance sampling) and under adaptive weighted rejection: checks, and time."""
     from samplers.awrs import awrs
     from samplers.importance import importance
 
-    found = []
+    prompt = _question(model, "Is the sea warm in winter? Answer in one short sentence.")
+    found: list[dict[str, Any]] = []
     for name, sampler in (("full masks", importance), ("AWRS", awrs)):
         checker = Checker(SENTENCE, model.vocabulary)
-        target = _target(model, STORY, max_tokens=max_tokens, check=checker)
+        target = _target(model, prompt, max_tokens=max_tokens, check=checker)
         with watched(model.model) as work:
             samples = sampler(target, particles, seed=seed)
         steps = sum(len(s.tokens) for s in samples.samples)
         share = checker.calls / (steps * target.model.width)
         row: dict[str, Any] = {"method": name, "particles": particles, "seconds": work.seconds, "checks": checker.calls, "steps": steps}
-        found.append(row | {"checks per step": checker.calls / steps, "share of the vocabulary": share, "log_z": samples.log_z})
+        row |= {"checks per step": checker.calls / steps, "share of the vocabulary": share}
+        found.append(row | {"log Z": samples.log_z, "± log Z": samples.log_z_error})
     for row in found:
         row["time ratio"] = row["seconds"] / found[0]["seconds"]
     return found
 
 
 # ---------------------------------------------------------------- particles
-def particle_costs(model: Model, *, particles: int = 8, max_tokens: int = 24, seed: int = 7) -> list[dict[str, Any]]:
+def particle_costs(model: Model, *, particles: int = 8, max_tokens: int = 16, seed: int = 7) -> list[dict[str, Any]]:
     """Particles in one call, against generations one by one, in every respect the same: prompt, constraint and tokens at most."""
     import guided
     from samplers.importance import importance
@@ -235,14 +245,12 @@ def peer_costs(model: Model, *, particles: int = 8, runs: int = 6, seed: int = 7
 
     The language is a few answers to a question; the error is measured against :func:`exact_law`. Every run begins with empty caches.
     """
-    from guided.inputs import target_of
-    from guided.prompts import prompt_ids
     from samplers.awrs import awrs
     from samplers.smc import smc
 
     answers = Choice(ANSWERS)
     automaton = answers.compile(model.vocabulary)
-    prompt = prompt_ids(model, QUESTION, target_of(answers), chat=True, instruct=False)
+    prompt = _question(model, QUESTION)
 
     def target() -> Target:
         return _target(model, prompt, automaton=automaton, max_tokens=8)
@@ -294,8 +302,14 @@ def _peers(model: Model, target: Target, particles: int) -> list[tuple[_Tally, C
 
 def costs(model: Model, *, seed: int = 7, peers: bool = True) -> dict[str, list[dict[str, Any]]]:
     """All three comparisons: title -> rows. ``peers``: genlm-control too, where it is installed."""
-    return {
+    found = {
         "an expensive checker: full masks and adaptive weighted rejection": checker_costs(model, seed=seed),
         "particles in one call, and generations one by one": particle_costs(model, seed=seed),
         "a small language on a model: error and time": peer_costs(model, seed=seed, peers=peers),
     }
+    return {title: [{k: _finite(v) for k, v in row.items()} for row in rows] for title, rows in found.items()}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities: ``None`` instead."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
