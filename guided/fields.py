@@ -133,9 +133,12 @@ def _spelt(schema: Any) -> dict[bytes, Any]:
 
 
 def _allowed(automaton: Automaton, state: int, spelt: Mapping[bytes, Any]) -> list[bytes] | None:
-    """Those of the texts that may be the value at ``state``; ``None`` where other values may be there, too."""
+    """Those of the texts that may be the value at ``state``; ``None`` where other values may be there, too.
+
+    Other spellings of the same values (escapes, exponents) are passed over.
+    """
     beginnings = {text[:k] for text in spelt for k in range(1, len(text) + 1)}
-    # 0.5 is 5e-1: another spelling of a number begins with its first digit, with 0 or with the sign
+    # 0.5 is 5e-1, and 12 is 0.12e2: other spellings of a number go on with 0, a sign or the first digit of one of them
     starts = {byte for text in spelt if text[:1] in _NUMERIC for byte in b"0-" + text.lstrip(b"-0.")[:1]}
     found: set[bytes] = set()
     todo = [(state, b"")]
@@ -147,7 +150,11 @@ def _allowed(automaton: Automaton, state: int, spelt: Mapping[bytes, Any]) -> li
             found.add(text)
             if not number:
                 continue
-        passed = {ord("\\")} if text[:1] == b'"' else _DELIMITERS | _OTHER_SPELLINGS if number else _DELIMITERS | starts
+        if text[:1] == b'"':
+            escaping = (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
+            passed = frozenset(range(256)) if escaping else frozenset(b"\\")
+        else:
+            passed = _DELIMITERS | starts | (_OTHER_SPELLINGS if number else frozenset())
         for byte in following:
             longer = text + bytes([byte])
             if longer in beginnings:

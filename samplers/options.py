@@ -132,13 +132,13 @@ class _Tokens:
         found = self._rests.get(data)
         if found is None:
             inside: list[tuple[int, int]] = []
-            node: int | None = 0
+            node = 0
             for length, byte in enumerate(data, 1):
-                node = self.children(node).get(byte)
-                if node is None:
+                node = self.children(node).get(byte, -1)
+                if node < 0:
                     break
                 inside += [(token, length) for token in self._ids(node, node + 1).tolist()]
-            across = torch.empty(0, dtype=torch.int64) if node is None else self._below(node)
+            across = torch.empty(0, dtype=torch.int64) if node < 0 else self._below(node)
             found = self._rests[data] = _Rest(inside, across)
         return found
 
