@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 import regex
@@ -232,6 +232,7 @@ class _Tally:
             "method": self.name,
             "particles": particles,
             "total variation": fmean(self.distances),
+            "±": stdev(self.distances) / math.sqrt(len(self.distances)) if len(self.distances) > 1 else math.nan,
             "log Z error": math.sqrt(fmean(self.squares)),
             "seconds": seconds,
             "calls": calls,
@@ -240,7 +241,7 @@ class _Tally:
         }
 
 
-def peer_costs(model: Model, *, particles: int = 8, runs: int = 6, seed: int = 7, peers: bool = True) -> list[dict[str, Any]]:
+def peer_costs(model: Model, *, particles: int = 8, runs: int = 20, seed: int = 7, peers: bool = True) -> list[dict[str, Any]]:
     """AWRS, SMC and both together, here and in genlm-control over its own Hugging Face backend: same model, constraint and particles.
 
     The language is a few answers to a question; the error is measured against :func:`exact_law`. Every run begins with empty caches.
