@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import earley
+from .kernels.entries import ADDRESSES
 from .kernels.fields import (
     GROW,
     LEXER,
@@ -110,6 +111,8 @@ class Lexer:
         self.pool = Pool(vocabulary.writable, vocabulary.writable_bytes)
         self.lock = threading.RLock()
         tables = self.tables = Tables(LEXER, dict.fromkeys(_HASHES, self._rehash) | {"seen": self._forget})
+        at = 2 * tables.index["entries"]
+        tables.context[at : at + 4] = ADDRESSES
         for name, array in zip(TRIE, vocabulary.trie_arrays, strict=True):
             tables.place(name, array)
         # Zeroed pages cost memory only when they are written: the wide tables have their full size at once and are never copied.

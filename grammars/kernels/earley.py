@@ -9,9 +9,10 @@ from numba import int64, njit, uint8, uint32
 
 from .closure import refill, rehash_parser
 from .fields import L_PICKED
-from .goto import full, goto, kernel_of, restrict
+from .entries import goto, restrict, row
+from .goto import full, kernel_of
 from .masking import mask, walk_roots
-from .rows import positions, rehash, row, state
+from .rows import positions, rehash, state
 from .segments import classes_below, follow, segment
 from .texts import WALK, node, walk
 from .views import COUNTS, I1, I2, vec

@@ -47,6 +47,7 @@ PARSER: list[Field] = [
     ("goto_values", 0, I32, 1024, 0),
     ("restrict_keys", 0, I64, 1024, -1),
     ("restrict_values", 0, I32, 1024, 0),
+    ("self", 0, I64, 0, 0),  # the context itself: its address and length
 ]
 # Places in the parser's count.
 N_RETURNS, N_WAITING, N_KERNELS, N_ITEMS, N_SLOTS, N_SLOT_ITEMS, N_SKIP_SLOTS, N_FOLLOWS = 0, 1, 2, 3, 4, 5, 6, 7
@@ -116,6 +117,9 @@ LEXER: list[Field] = [
     ("miss", 5, I32, 1024, 0),  # of a walk, what depends on text: first node, end node, parser state, accept id, since
     ("own", 0, I32, 0, 0),  # scratch: two rows of a mask
     ("exits", 0, I32, 1, 0),  # of a segment that is being made
+    ("self", 0, I64, 0, 0),  # the context itself: its address and length
+    ("entries", 0, I64, 0, 0),  # addresses of entry functions (see :mod:`.entries`): of rows and of gotos
+    ("more_entries", 0, I64, 0, 0),  # of restrictions
     ("base_exits", 0, I32, 1, 0),  # of the base of a walk: nodes where its lexeme may end, ascending (their address is set by the kernel)
     ("drops", 0, I32, 1, 0),  # nonzero for those that are none of the root's
 ]
@@ -127,13 +131,13 @@ N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EX
 (
     P_STATES, P_EDGES, P_RULES, P_TERMINALS, P_PRIORITIES, P_SKIPS, P_SKIP_TERMINALS, P_RETURNS, P_WAITING, P_RETURN_HASH, P_KERNELS,
     P_ITEMS, P_KERNEL_HASH, P_SLOTS, P_SLOT_ITEMS, P_SKIP_SLOTS, P_FOLLOWS, P_PARSERS, P_POSITIONS, P_PARSER_HASH, P_LISTS, P_GOTO_KEYS,
-    P_GOTO_VALUES, P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_COUNT,
+    P_GOTO_VALUES, P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_SELF, P_COUNT,
 ) = range(len(PARSER) + 1)  # fmt: skip
 (
     L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_LOOPS, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_ACCEPT_HASH, L_KEEPS, L_KEEP_HASH, L_INDICES,
     L_ATOMS, L_NODES, L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE,
     L_SEGMENTS, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS,
     L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE,
-    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS, L_BASE_EXITS,
-    L_DROPS, L_COUNT,
+    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS, L_SELF, L_ENTRIES,
+    L_MORE_ENTRIES, L_BASE_EXITS, L_DROPS, L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip

@@ -56,8 +56,8 @@ from .fields import (
     TEXT,
     WANTED,
 )  # fmt: skip
-from .goto import goto, restrict
-from .rows import WIDE, base, positions, row, state
+from .entries import goto, restrict, row
+from .rows import WIDE, base, positions, state
 from .texts import COUNT, EXCEPT, NATIVE, saturated
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, mat64, vec, vec64, words
 

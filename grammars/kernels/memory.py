@@ -16,12 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["HALF", "Field", "Tables", "pointer"]
+__all__ = ["HALF", "Field", "Tables", "call", "pointer"]
 
 HALF = 64
 
@@ -37,6 +38,18 @@ def pointer(typingctx, address):  # type: ignore[no-untyped-def]
         return builder.inttoptr(args[0], cgutils.voidptr_t)
 
     return types.voidptr(address), codegen
+
+
+@intrinsic
+def call(typingctx, address, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
+    """Calls the C function at ``address``: int64 from six int64."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        number = ir.IntType(64)
+        function = builder.inttoptr(args[0], ir.FunctionType(number, [number] * 6).as_pointer())
+        return builder.call(function, args[1:])
+
+    return types.int64(*[types.int64] * 7), codegen
 
 
 class Tables:
@@ -69,6 +82,9 @@ class Tables:
             if field[4]:
                 array.fill(field[4])
         self._wanted = self.arrays[-1][HALF:]
+        if "self" in self.index:
+            at = 2 * self.index["self"]
+            self.context[at : at + 2] = self.context.ctypes.data, len(self.context)
 
     def _place(self, n: int) -> None:
         array = self.arrays[n]

@@ -34,7 +34,8 @@ from .fields import (
     N_MISS,
     REACH,
 )  # fmt: skip
-from .rows import CLASSES, row
+from .entries import row
+from .rows import CLASSES
 from .texts import COUNT, NATIVE
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, vec, vec64
 
