@@ -65,10 +65,11 @@ class Node:
         dialect: the draft that it is written in, and whether its metaschema has the validation vocabulary.
     """
 
-    __slots__ = ("dialect", "number", "pointer", "resolver", "schema")
+    __slots__ = ("_keywords", "dialect", "number", "pointer", "resolver", "schema")
 
     def __init__(self, number: int, schema: Any, pointer: str, dialect: Dialect, resolver: Resolver) -> None:
         self.number, self.schema, self.pointer, self.dialect, self.resolver = number, schema, pointer, dialect, resolver
+        self._keywords: dict[str, Keyword] | None = None
 
     @property
     def draft(self) -> str:
@@ -82,12 +83,15 @@ class Node:
     @property
     def keywords(self) -> dict[str, Keyword]:
         """The assertions and applicators of this schema that its draft knows, in the order written."""
-        table = keywords_of(self.draft)
-        if "$ref" in self.schema and DRAFTS.index(self.draft) <= 2:
-            return {"$ref": table["$ref"]}  # in these drafts a reference hides its siblings
-        if self.dialect[1]:
-            return {name: table[name] for name in self.schema if name in table}
-        return {name: table[name] for name in self.schema if name in table and table[name].applies}
+        found = self._keywords
+        if found is None:
+            table = keywords_of(self.draft)
+            if "$ref" in self.schema and DRAFTS.index(self.draft) <= 2:
+                found = {"$ref": table["$ref"]}  # in these drafts a reference hides its siblings
+            else:
+                found = {name: table[name] for name in self.schema if name in table and (self.dialect[1] or table[name].applies)}
+            self._keywords = found
+        return found
 
 
 class Documents:

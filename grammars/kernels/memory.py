@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 __all__ = ["HALF", "Field", "Tables", "call", "pointer"]
 
 HALF = 64
+_ALIGN = 64
 
 #: name, columns (0: one-dimensional), dtype, rows at first, fill value
 Field = tuple[str, int, type, int, int]
@@ -52,6 +54,33 @@ def call(typingctx, address, a, b, c, d, e, f):  # type: ignore[no-untyped-def]
     return types.int64(*[types.int64] * 7), codegen
 
 
+class _Plan(NamedTuple):
+    """Where the arrays of a list of fields lie in one piece of zeroed memory: making a set of tables costs some microseconds then."""
+
+    fields: list[Field]
+    index: dict[str, int]
+    places: list[tuple[tuple[int, ...], np.dtype[Any], int]]
+    offsets: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    fills: list[tuple[int, int]]
+    size: int
+
+
+@lru_cache(maxsize=8)
+def _plan(given: tuple[Field, ...]) -> _Plan:
+    fields = [*given, ("count", 0, np.int64, 2 * HALF, 0)]
+    assert len(fields) <= HALF
+    places: list[tuple[tuple[int, ...], np.dtype[Any], int]] = []
+    size = 0
+    for _, columns, dtype, rows, _ in fields:
+        shape = (rows, columns) if columns else (rows,)
+        places.append((shape, np.dtype(dtype), size))
+        size += -(-math.prod(shape) * np.dtype(dtype).itemsize // _ALIGN) * _ALIGN
+    offsets, rows_of = np.array([at for _, _, at in places]), np.array([shape[0] for shape, _, _ in places])
+    fills = [(n, field[4]) for n, field in enumerate(fields) if field[4]]
+    return _Plan(fields, {field[0]: n for n, field in enumerate(fields)}, places, offsets, rows_of, fills, size)
+
+
 class Tables:
     """Named arrays with room to grow; attribute access gives the current array.
 
@@ -60,27 +89,18 @@ class Tables:
     """
 
     def __init__(self, fields: list[Field], rehash: dict[str, Callable[[int, NDArray[Any]], None]]) -> None:
-        fields = [*fields, ("count", 0, np.int64, 2 * HALF, 0)]
-        assert len(fields) <= HALF
-        self.rehash = rehash
-        self.fields = fields
-        self.context: NDArray[np.int64] = np.zeros(2 * len(fields), np.int64)
-        self.index = {field[0]: n for n, field in enumerate(fields)}
-        # all of them in one piece of zeroed memory at first: making a set of tables costs a few microseconds
-        plan = [(n, (rows, columns) if columns else (rows,), np.dtype(dtype)) for n, (_, columns, dtype, rows, _) in enumerate(fields)]
-        ends = np.cumsum([-(-math.prod(shape) * dtype.itemsize // 64) * 64 for _, shape, dtype in plan]).tolist()
-        memory = np.zeros(ends[-1] + 64, np.uint8)
-        begin = -memory.ctypes.data % 64
-        self.arrays: list[NDArray[Any]] = [
-            np.ndarray(shape, dtype, memory, begin + end - -(-math.prod(shape) * dtype.itemsize // 64) * 64)
-            for (_, shape, dtype), end in zip(plan, ends, strict=True)
-        ]
-        address = memory.ctypes.data + begin
-        self.context[0::2] = [address, *[address + end for end in ends[:-1]]]
-        self.context[1::2] = [shape[0] for _, shape, _ in plan]
-        for array, field in zip(self.arrays, fields, strict=True):
-            if field[4]:
-                array.fill(field[4])
+        plan = _plan(tuple(fields))
+        self.rehash, self.fields, self.index = rehash, plan.fields, plan.index
+        self.context: NDArray[np.int64] = np.empty(2 * len(plan.fields), np.int64)
+        memory = np.zeros(plan.size + _ALIGN, np.uint8)
+        address = memory.ctypes.data
+        begin = -address % _ALIGN
+        self.arrays: list[NDArray[Any]] = [np.ndarray(shape, dtype, memory, begin + at) for shape, dtype, at in plan.places]
+        self.context[0::2] = plan.offsets
+        self.context[0::2] += address + begin
+        self.context[1::2] = plan.rows
+        for n, fill in plan.fills:
+            self.arrays[n].fill(fill)
         self._wanted = self.arrays[-1][HALF:]
         if "self" in self.index:
             at = 2 * self.index["self"]
