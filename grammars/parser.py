@@ -107,8 +107,7 @@ class Parser:
         asked = int(count[N_ASKED])
         if asked:
             count[N_ASKED] = 0
-            for q in self.lexer.tables.asked[:asked].tolist():
-                self.expand(q)
+            self._expand_all(self.lexer.tables.asked[:asked].tolist())
         if self.tables.grow():
             self.parsers = self.tables.parsers
         self.lexer.resolve(status)
@@ -166,6 +165,17 @@ class Parser:
             self.tables.states[q] = bits, skip, first, len(shifts), first + len(shifts), len(calls)
             self._sources[q] = found
         return found
+
+    def _expand_all(self, todo: list[int]) -> None:
+        """Expands rule states, and with them what their closure needs: the states behind their calls, and where these begin."""
+        while todo:
+            q = todo.pop()
+            if self._sources[q] is None:
+                found = self.expand(q)
+                rule = self._names[q][0]
+                for symbol, to in found.edges:
+                    if isinstance(symbol, Rule):
+                        todo += (self._name_ids[rule, to], self._name_ids[symbol, symbol.start])
 
     def _capture(self, q: int, symbol: Symbol) -> None:
         """Makes ``q`` the stand-in for a target that the lexeme's bytes decide."""

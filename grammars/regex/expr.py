@@ -553,7 +553,8 @@ class Pool:
         """Like :meth:`transitions`, but targets with an empty language may be among them."""
         found = self._raw[e]
         if found is None:
-            found = self._raw[e] = derivatives.MAKERS[self.kinds[e]](self, *self.args[e])
+            # a tuple of numbers costs the garbage collector nothing
+            found = self._raw[e] = tuple(derivatives.MAKERS[self.kinds[e]](self, *self.args[e]))
         return found
 
     def derivative(self, e: int, byte: int) -> int:
