@@ -8,8 +8,8 @@ from __future__ import annotations
 from numba import int64, njit, uint8, uint32
 
 from .closure import refill, rehash_parser
-from .fields import L_PICKED
 from .entries import goto, restrict, row
+from .fields import L_PICKED
 from .goto import full, kernel_of
 from .masking import mask, walk_roots
 from .rows import positions, rehash, state

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, int64, types, uint32
 
+from .entries import goto, restrict, row
 from .fields import (
     ALIKE,
     ASK,
@@ -56,7 +57,6 @@ from .fields import (
     TEXT,
     WANTED,
 )  # fmt: skip
-from .entries import goto, restrict, row
 from .rows import WIDE, base, positions, state
 from .texts import COUNT, EXCEPT, NATIVE, saturated
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, mat64, vec, vec64, words

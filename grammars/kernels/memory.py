@@ -58,7 +58,7 @@ class _Plan(NamedTuple):
     """Where the arrays of a list of fields lie in one piece of zeroed memory: making a set of tables costs some microseconds then."""
 
     fields: list[Field]
-    index: dict[str, int]
+    numbers: dict[str, int]
     places: list[tuple[tuple[int, ...], np.dtype[Any], int]]
     offsets: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -90,7 +90,7 @@ class Tables:
 
     def __init__(self, fields: list[Field], rehash: dict[str, Callable[[int, NDArray[Any]], None]]) -> None:
         plan = _plan(tuple(fields))
-        self.rehash, self.fields, self.index = rehash, plan.fields, plan.index
+        self.rehash, self.fields, self.index = rehash, plan.fields, plan.numbers
         self.context: NDArray[np.int64] = np.empty(2 * len(plan.fields), np.int64)
         memory = np.zeros(plan.size + _ALIGN, np.uint8)
         address = memory.ctypes.data

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, types, uint8, uint32
 
+from .entries import row
 from .fields import (
     ASK,
     GROW,
@@ -34,7 +35,6 @@ from .fields import (
     N_MISS,
     REACH,
 )  # fmt: skip
-from .entries import row
 from .rows import CLASSES
 from .texts import COUNT, NATIVE
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, vec, vec64
