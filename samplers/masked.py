@@ -244,4 +244,3 @@ def _allowed(table: MaskTable, rows: Sequence[_Row], width: int) -> torch.Tensor
     if table.width != width:
         raise ModelError(f"the mask table is for {table.width} logits, the model has {width}")
     return table.select([row.key() for row in rows], lambda i, mask: rows[i].fill(mask)).allowed()
-

@@ -296,6 +296,4 @@ def measure(
         if not lacking or room < 1:
             break
         walk.run(walk.most_needed(lacking, min(room, _ROWS)))
-    return [
-        Measured(s.logprob, m, s.canonical, s.canonical_logprob, s.tokenisations, walk.contexts) for s, m in zip(sums, missed)
-    ]
+    return [Measured(s.logprob, m, s.canonical, s.canonical_logprob, s.tokenisations, walk.contexts) for s, m in zip(sums, missed)]

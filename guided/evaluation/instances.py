@@ -128,7 +128,7 @@ class Instances:
         if name in declared:
             return self._of(declared[name], depth)
         patterns = schema.get("patternProperties")
-        for part in (patterns.values() if isinstance(patterns, dict) and self.rng.random() < 0.6 else ()):
+        for part in patterns.values() if isinstance(patterns, dict) and self.rng.random() < 0.6 else ():
             return self._of(part, depth)
         return self._of(schema.get("additionalProperties", schema.get("unevaluatedProperties", True)), depth)
 

@@ -27,6 +27,7 @@ START = 300.0
 
 Work = Callable[[Any], dict[str, Any]]
 
+
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
     where = traceback.extract_stack(frame, limit=1)[0] if frame else None
     raise TimeoutError(f"in {where.name} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})" if where else "")

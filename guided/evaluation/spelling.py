@@ -43,9 +43,7 @@ def _spell(value: Any, blank: Callable[[], str], string: Callable[[str], str]) -
         inner = ",".join(blank() + _spell(item, blank, string) + blank() for item in value)
         return f"[{inner or blank()}]"
     if isinstance(value, dict):
-        inner = ",".join(
-            f"{blank()}{string(key)}{blank()}:{blank()}{_spell(item, blank, string)}{blank()}" for key, item in value.items()
-        )
+        inner = ",".join(f"{blank()}{string(key)}{blank()}:{blank()}{_spell(item, blank, string)}{blank()}" for key, item in value.items())
         return f"{{{inner or blank()}}}"
     return json.dumps(value)
 

@@ -90,9 +90,7 @@ def maskbench(data: Path, splits: Sequence[str] = ()) -> list[Case]:
     unknown = [name for name in splits if name not in files]
     if unknown:
         raise GuidedError(f"no split {unknown[0]!r}; there are {', '.join(files)}")
-    cases = [
-        Case(row["id"], row["split"], row["schema"], _instances(row)) for name in (splits or files) for row in _rows(files[name])
-    ]
+    cases = [Case(row["id"], row["split"], row["schema"], _instances(row)) for name in (splits or files) for row in _rows(files[name])]
     return sorted(cases, key=lambda case: (case.split, case.id))
 
 

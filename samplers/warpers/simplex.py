@@ -114,9 +114,7 @@ def bisect(falling: Callable[[torch.Tensor], torch.Tensor], low: torch.Tensor, h
     return low
 
 
-def newton(
-    rising: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]], low: torch.Tensor, high: torch.Tensor
-) -> torch.Tensor:
+def newton(rising: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]], low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
     """Where a rising function is 0, elementwise, by Newton's method kept within a bracket.
 
     Args:

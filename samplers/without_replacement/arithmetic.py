@@ -144,6 +144,4 @@ def _samples(tree: Tree, nodes: list[Node]) -> Samples:
     error = relative_error(weights)
     details = {"distinct": float(len({node.tokens for node in nodes}))}
     kl = None if math.isnan(error) else error**2 / 2
-    return Samples(
-        samples, log_mean(weights), error, [effective_size(weights)], tree.meter.forwards, kl, "Arithmetic Sampling", details
-    )
+    return Samples(samples, log_mean(weights), error, [effective_size(weights)], tree.meter.forwards, kl, "Arithmetic Sampling", details)

@@ -115,9 +115,7 @@ def _samples(tree: Tree, beam: list[_Member]) -> Samples:
     samples = [tree.sample(member.node, weight) for member, weight in zip(beam, weights)]
     kl = None if math.isnan(error) else error**2 / 2
     details = {"mass": float(values.exp().sum())}
-    return Samples(
-        samples, log_z, error, [effective_size(weights)], tree.meter.forwards, kl, "CPSBS conditional-Poisson beams", details
-    )
+    return Samples(samples, log_z, error, [effective_size(weights)], tree.meter.forwards, kl, "CPSBS conditional-Poisson beams", details)
 
 
 def _error(beam: list[_Member], shares: torch.Tensor) -> float:

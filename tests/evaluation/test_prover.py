@@ -119,7 +119,7 @@ def test_candidates_are_often_valid() -> None:
 
 
 def test_spellings_say_the_same() -> None:
-    value = {"a/b": ["é🙂\n\"\\", 1.5, None, {"x": {}, "y": []}], "": True}
+    value = {"a/b": ['é🙂\n"\\', 1.5, None, {"x": {}, "y": []}], "": True}
     rng = random.Random(1)
     texts = {respelled(shuffled(value, rng), rng) for _ in range(20)}
     assert len(texts) == 20
