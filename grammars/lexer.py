@@ -253,17 +253,21 @@ class Lexer:
             tables.reserve("segments", number + 1)[number] = made.addresses
             tables.reserve("drops", len(made.exits))
             self._segment_bytes += made.nbytes
-            while self._segment_bytes > _SEGMENT_BYTES and len(self._segments) > 1:
-                old, gone = self._segments.popitem(last=False)
-                self._segment_bytes -= gone.nbytes
-                known = tables.tuples[: len(self), 6]
-                known[known == old] = 0
         tables.tuples[[x, y], 6] = number
+
+    def trim(self) -> None:
+        """Drops the oldest segments beyond ``_SEGMENT_BYTES``; not while a mask is being made, which may need more of them at once."""
+        while self._segment_bytes > _SEGMENT_BYTES and len(self._segments) > 1:
+            old, gone = self._segments.popitem(last=False)
+            self._segment_bytes -= gone.nbytes
+            known = self.tables.tuples[: len(self), 6]
+            known[known == old] = 0
 
     def segment(self, x: int) -> Segment:
         """The tokens that stay inside the lexeme of state ``x`` (of one lexeme), and where others leave it; kept for all grammars."""
         with self.lock:
             if not self.tables.tuples[x, 6]:
+                self.trim()
                 self._want(x)
             return self._segments[int(self.tables.tuples[x, 6])]
 

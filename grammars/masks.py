@@ -51,6 +51,7 @@ class MaskMaker:
 
         Returns 1 if the text may end there, plus 2 if there is a token; ``None`` where that depends on the bytes of a lexeme.
         """
+        self.lexer.trim()
         tables = self.lexer.tables
         places = tables.reserve("threads", len(threads))
         for n, thread in enumerate(threads):

@@ -14,8 +14,9 @@ import numpy as np
 from .kernels import earley
 from .kernels.fields import GROW, N_MOVES
 from .kernels.texts import BYTE, CHAIN, COUNT, EXCEPT, NATIVE, PAIR, RAW, WALK
-from .regex.kinds import BOTH, CAT, LEAF, LITERAL, REPEAT
-from .strings import Except, TextSet, Walk
+from .regex.alternatives import charsets_of, within
+from .regex.kinds import ALT, BOTH, BYTES, CAT, LEAF, LITERAL, REPEAT, WORDS
+from .strings import ANY_ESCAPES, MINIMAL_ESCAPES, Except, TextSet, Walk, any_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ class Mirror:
         self.pool, self.tables = pool, tables
         self._grow = grow
         self._natives: dict[int, int] = {}
+        self._parts: dict[tuple[int, int], bool] = {}
         self._exprs: dict[int, int] = {}
         self._text_ids: dict[tuple[str, bool] | bytes, int] = {}
         self._texts: list[tuple[str, Speller] | bytes] = []
@@ -95,6 +97,9 @@ class Mirror:
             counts = [e for e in args if self._counts(e)]
             if counts:
                 others = pool.both(*(e for e in args if e != counts[0]))
+                body = pool.args[counts[0]][0]
+                if not self._made_of(body, others):  # kernels count on that: else too long is not the only way to have nothing in common
+                    others = pool.both(pool.star(body), others)
                 whole = self._node(PAIR, self.native(counts[0]), self.native(others), 0, rest)
                 self.tables.nodes[whole - NATIVE, 8] = 1
                 return whole
@@ -109,6 +114,40 @@ class Mirror:
             return False
         body, lo, hi = pool.args[e]
         return hi is not None and max(lo, hi) < NATIVE and pool.prefix_free(body)
+
+    def _made_of(self, body: int, e: int) -> bool:
+        """Whether every member of ``e`` is known to be in ``body*``; looks at the structure only."""
+        key = body, e
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = self._consists(body, e)
+        return found
+
+    def _consists(self, body: int, e: int) -> bool:
+        pool = self.pool
+        while pool.kinds[e] == CAT:
+            head, e = pool.args[e]
+            if not self._made_of(body, head):
+                return False
+        kind, args = pool.kinds[e], pool.args[e]
+        if e in (pool.EMPTY, pool.EPSILON) or within(pool, e, body):
+            return True
+        if kind == LITERAL:
+            return pool.matches(pool.star(body), args[0])
+        if kind == REPEAT:
+            return self._made_of(body, args[0])
+        if kind == ALT:
+            return all(self._made_of(body, m) for m in args)
+        if kind == BOTH:
+            return any(self._made_of(body, m) for m in args)
+        if kind == LEAF and isinstance(args[0], Except):
+            return self._made_of(body, args[0].others)
+        for encoder in (ANY_ESCAPES, MINIMAL_ESCAPES):
+            if kind == LEAF and pool.star(body) == any_text(pool, encoder):
+                if isinstance(args[0], Walk):
+                    return not args[0].prefix and args[0].texts.codec.minimal == (encoder is MINIMAL_ESCAPES)
+                return encoder in charsets_of(pool, e)
+        return False
 
     def _atom(self, e: int) -> int:
         """Makes an expression of the pool known to the kernels."""
@@ -217,9 +256,24 @@ class Mirror:
         if e < NATIVE:
             return None
         kind, body, lo, hi, rest = self.tables.nodes[e - NATIVE, :5].tolist()
-        if kind != COUNT or rest == self.pool.EPSILON or not self.pool.prefix_free(body) or not self._disjoint(body, self.expr(rest)):
+        if kind != COUNT or rest == self.pool.EPSILON or not self.pool.prefix_free(body):
             return None
-        return body, lo, hi, rest
+        after = self.expr(rest)
+        return (body, lo, hi, rest) if self._disjoint(body, after) and self._without(body, after) else None
+
+    def _without(self, body: int, e: int) -> bool:
+        """Whether ``e`` is known never to come to repeat ``body`` itself, which would be counted as well; looks at the structure only."""
+        pool = self.pool
+        while pool.kinds[e] == CAT:
+            head, e = pool.args[e]
+            if not self._without(body, head):
+                return False
+        kind, args = pool.kinds[e], pool.args[e]
+        if kind == ALT:
+            return all(self._without(body, m) for m in args)
+        if kind == REPEAT:
+            return args[0] != body and self._without(body, args[0])
+        return kind in (BYTES, LITERAL, WORDS) or e == pool.EPSILON or (kind == LEAF and not isinstance(args[0], Except))
 
     def _disjoint(self, a: int, b: int) -> bool:
         union = 0
