@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DataArgument", "JsonOption", "MarkdownOption", "MemoryOption", "OutOption", "SeedOption", "app", "bar_console", "reported"]
 
-app = typer.Typer(help="Measure verdicts and times on schema collections.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Measure verdicts, speed, memory and the laws of samplers.", no_args_is_help=True, rich_markup_mode=None)
 
 DataArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the collections (see docs/evaluation.md).")]
-OutOption = Annotated[Path, typer.Option("--out", help="Folder for the records; a run that was stopped goes on where it was.")]
-SampleOption = Annotated[int, typer.Option("--sample", help="About so many schemas, splits in proportion; 0 for all.", min=0)]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of everything drawn at random.")]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for the records; a stopped run goes on from there.")]
+SampleOption = Annotated[int, typer.Option("--sample", help="About this many schemas, splits in proportion; 0 for all.", min=0)]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
 WorkersOption = Annotated[int, typer.Option("--workers", help="Processes.", min=1)]
 SecondsOption = Annotated[float, typer.Option("--seconds", help="Time limit of one schema.")]
-MemoryOption = Annotated[int, typer.Option("--megabytes", help="Memory limit of one worker, over what it holds when ready.")]
+MemoryOption = Annotated[int, typer.Option("--megabytes", help="Memory limit of one worker, beyond what it holds when ready.")]
 MarkdownOption = Annotated[bool, typer.Option("--markdown", help="The tables in Markdown, as the documents have them.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The numbers as JSON.")]
 
@@ -62,9 +62,9 @@ def _page() -> Console:
 def suite(
     data: DataArgument,
     draft: Annotated[list[str] | None, typer.Option("--draft", help="4, 6, 7, 2019-09 or 2020-12; may be given again.")] = None,
-    order: Annotated[str, typer.Option("--order", help="Of keys: any (what JSON Schema says), or schema.")] = "any",
-    optional: Annotated[bool, typer.Option("--optional/--required", help="The optional files too, or not.")] = True,
-    spellings: Annotated[int, typer.Option("--spellings", help="Judge so many other spellings of each instance too.")] = 0,
+    order: Annotated[str, typer.Option("--order", help="Order of an object's keys: any (what JSON Schema says), or schema.")] = "any",
+    optional: Annotated[bool, typer.Option("--optional/--required", help="With the suite's optional files, or without.")] = True,
+    spellings: Annotated[int, typer.Option("--spellings", help="Judge this many other spellings of each instance too.")] = 0,
     out: OutOption = Path("out"),
     sample: SampleOption = 0,
     seed: SeedOption = 7,
@@ -76,7 +76,9 @@ def suite(
     as_json: JsonOption = False,
     write_ratchet: Annotated[Path | None, typer.Option("--write-ratchet", help="Write the verdicts to this ratchet file.")] = None,
 ) -> None:
-    """The official JSON Schema test suite: right, wrongly accepted, wrongly rejected, refused, per keyword file and draft.
+    """Judge the official JSON Schema test suite.
+
+    Counts right, wrongly accepted, wrongly rejected and refused instances, for each keyword file and draft.
 
     Formats are asserted in the files about formats and annotations elsewhere, as the suite means it.
     """
@@ -118,12 +120,14 @@ def suite(
 @app.command("masks")
 def masks(
     data: DataArgument,
-    tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id; or several.")] = (
-        "packaged"
-    ),
-    engines: Annotated[str, typer.Option("--engines", help="Of guided, llguidance, xgrammar, xgrammar-strict, outlines-core.")] = "guided",
+    tokenizer: Annotated[
+        str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id; or several, with commas.")
+    ] = ("packaged"),
+    engines: Annotated[
+        str, typer.Option("--engines", help="Some of guided, llguidance, xgrammar, xgrammar-strict, outlines-core, with commas.")
+    ] = "guided",
     split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be given again.")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: the process's own CPU time, or the wall's.")] = True,
+    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: CPU time of the process, or wall time.")] = True,
     out: OutOption = Path("out"),
     sample: SampleOption = 0,
     seed: SeedOption = 7,
@@ -133,7 +137,9 @@ def masks(
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """MaskBench: compile, time to the first mask, times of masks, and verdicts; of several engines in one run.
+    """Time masks on MaskBench, of one engine or several.
+
+    Measures compilation, the time to the first mask, the time of each mask, and verdicts.
 
     Engines take turns schema by schema, each in a guarded process of its own. The numbers also go to masks.json and masks.md in OUT, or,
     where several tokenizers are given (with commas between them), in a folder in OUT for each.
@@ -179,7 +185,10 @@ def verdicts(
     show: Annotated[int, typer.Option("--show", help="How many reasons and wrong verdicts to list.")] = 20,
     write_ratchet: Annotated[Path | None, typer.Option("--write-ratchet", help="Write the verdicts to this ratchet file.")] = None,
 ) -> None:
-    """MaskBench's verdicts of this library alone, quickly: over single bytes, without times, in several processes."""
+    """Judge MaskBench's instances, without times.
+
+    This library alone, over single bytes, in several processes: much quicker than 'masks'.
+    """
     from .evaluation import ratchet, report
     from .evaluation.suites import maskbench
     from .evaluation.suites import sample as chosen
@@ -205,13 +214,17 @@ def schemas(
     out: OutOption = Path("out"),
     sample: SampleOption = 100,
     seed: SeedOption = 7,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Of one text.", min=1)] = 256,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of one text, at most.", min=1)] = 256,
     temperature: Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")] = 0.0,
-    budget: Annotated[bool, typer.Option("--budget/--no-budget", help="Close within --max-tokens; without it a text may be cut.")] = True,
+    budget: Annotated[
+        bool, typer.Option("--budget/--no-budget", help="Complete the text within --max-tokens; without it a text may be cut.")
+    ] = True,
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """JSONSchemaBench: a model writes an instance of each schema; coverage, compliance, times.
+    """Let a model write an instance of each JSONSchemaBench schema.
+
+    Reports coverage, compliance and times.
 
     Declared coverage: schemas that compile. Empirical coverage: schemas for which the text is valid, by the jsonschema package with its
     format checks. Compliance: empirical of declared.
@@ -236,19 +249,23 @@ def schemas(
 
 @app.command("laws")
 def laws(
-    method: Annotated[list[str] | None, typer.Option("--method", "-m", help="Only those called like this; may be given again.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", "-m", help="Only methods with this in their name; may be given again.")
+    ] = None,
     case: Annotated[list[str] | None, typer.Option("--case", help="Only this case; may be given again.")] = None,
     sizes: Annotated[str, typer.Option("--sizes", help="Numbers of texts (particles) of one call.")] = "4,16,64,256",
     runs: Annotated[int, typer.Option("--runs", help="Calls at each size.", min=1)] = 8,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="genlm-control too, where it is installed.")] = True,
-    model: Annotated[str | None, typer.Option("--model", help="Costs on a model too: packaged, a folder or a hub id.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Measure costs on a model too: packaged, a folder or a hub id.")] = None,
     seed: SeedOption = 7,
     out: OutOption = Path("out"),
     picture: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw OUT/laws.png too.")] = True,
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Samplers on small problems whose answer is known: total variation to the target, against forwards spent.
+    """Test samplers on small problems whose answer is known.
+
+    Reports the total variation to the target, against the forward passes spent.
 
     With --model also what samplers cost on a model: a slow checker under masks and under AWRS, particles against single generations, and
     genlm-control on the same model. The numbers also go to OUT/laws.json.

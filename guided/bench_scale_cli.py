@@ -22,11 +22,13 @@ TokenizerOption = Annotated[str, typer.Option("--tokenizer", help="packaged, tek
 
 def scale(
     curve: Annotated[list[str] | None, typer.Option("--curve", help="Only this curve; may be given again.")] = None,
-    engines: Annotated[str, typer.Option("--engines", help="Of guided, llguidance, xgrammar, xgrammar-strict, outlines-core.")] = "guided",
+    engines: Annotated[
+        str, typer.Option("--engines", help="Some of guided, llguidance, xgrammar, xgrammar-strict, outlines-core, with commas.")
+    ] = "guided",
     tokenizer: TokenizerOption = "packaged",
-    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: the process's own CPU time, or the wall's.")] = True,
-    points: Annotated[int, typer.Option("--points", help="So many of each curve, from the smallest; 0 for all.", min=0)] = 0,
-    repeats: Annotated[int, typer.Option("--repeats", help="Measure each point so often and take medians.", min=1)] = 3,
+    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: CPU time of the process, or wall time.")] = True,
+    points: Annotated[int, typer.Option("--points", help="This many points of each curve, from the smallest; 0 for all.", min=0)] = 0,
+    repeats: Annotated[int, typer.Option("--repeats", help="Measure each point this many times, and take medians.", min=1)] = 3,
     out: OutOption = Path("out"),
     seed: SeedOption = 7,
     seconds: Annotated[float, typer.Option("--seconds", help="Time limit of one point in one engine.")] = 60.0,
@@ -35,8 +37,9 @@ def scale(
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Cost as work grows: schema size, enums, properties, depth, lengths, vocabulary, batch; compile, first mask, masks, memory.
+    """Measure how cost grows with the work.
 
+    The work: schema size, enums, properties, depth, lengths, vocabulary, batch. The cost: compilation, first mask, masks, memory.
     Engines take turns point by point; every point is measured in a process of its own. The numbers also go to OUT/scale.json.
     """
     from .evaluation.masks import versions
@@ -73,15 +76,18 @@ def soak(
     minutes: Annotated[float, typer.Option("--minutes", help="How long.")] = 60.0,
     tokenizer: TokenizerOption = "packaged",
     every: Annotated[float, typer.Option("--every", help="Seconds between two samples.")] = 15.0,
-    bound: Annotated[float, typer.Option("--bound", help="Growth from the middle third to the last that is exit code 1.")] = 1.1,
+    bound: Annotated[
+        float, typer.Option("--bound", help="Exit code 1 where the last third holds more than this times the middle third's memory.")
+    ] = 1.1,
     out: OutOption = Path("out"),
     seed: SeedOption = 7,
     seconds: Annotated[float, typer.Option("--seconds", help="Time limit of one schema.")] = 20.0,
     megabytes: MemoryOption = 8192,
 ) -> None:
-    """An endless stream of distinct schemas (MaskBench's, and ones grown from them) through one process: is its memory bounded?
+    """See whether memory is bounded over a stream of new schemas.
 
-    Prints the resident size as it goes; the samples also go to OUT/soak.json.
+    The schemas, MaskBench's and ones grown from them, all go through one process. Prints the resident size as it goes; the
+    samples also go to OUT/soak.json.
     """
     from .evaluation.soak import growth, run_soak
     from .evaluation.suites import maskbench

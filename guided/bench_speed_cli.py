@@ -29,18 +29,24 @@ def _numbers(text: str) -> list[int]:
 def batches(
     data: DataArgument,
     tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, bytes, a folder or a hub id.")] = "packaged",
-    engines: Annotated[str, typer.Option("--engines", help="Of guided, llguidance, xgrammar, xgrammar-strict.")] = "guided",
-    sizes: Annotated[str, typer.Option("--batch", help="Rows, with commas between the numbers.")] = "1,8,64,256",
-    steps: Annotated[int, typer.Option("--steps", help="Tokens a row.", min=1)] = 48,
+    engines: Annotated[
+        str, typer.Option("--engines", help="Some of guided, llguidance, xgrammar, xgrammar-strict, with commas.")
+    ] = "guided",
+    sizes: Annotated[str, typer.Option("--batch", help="Numbers of rows, with commas between them.")] = "1,8,64,256",
+    steps: Annotated[int, typer.Option("--steps", help="Tokens of each row.", min=1)] = 48,
     schemas: Annotated[int, typer.Option("--schemas", help="How many schemas the rows write.", min=1)] = 64,
-    model: Annotated[str, typer.Option("--model", "-m", help="Whose step the processor is set beside; 'none' leaves it out.")] = "packaged",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="The model whose step the processor is compared with; 'none' leaves it out.")
+    ] = "packaged",
     device: Annotated[str | None, typer.Option("--device", help="Where the model runs: cpu, cuda.")] = None,
-    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: the process's own CPU time, or the wall's.")] = True,
+    cpu: Annotated[bool, typer.Option("--cpu/--wall", help="The clock: CPU time of the process, or wall time.")] = True,
     seed: SeedOption = 7,
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Masks of whole batches, beside the peers; and what GuidedLogitsProcessor adds to a model's step.
+    """Time the masks of whole batches.
+
+    Beside other engines; and what GuidedLogitsProcessor adds to a model's step.
 
     Rows write instances of MaskBench schemas, step by step, first with fresh schemas (cold), then the same texts again (warm).
     """
@@ -81,12 +87,15 @@ def batches(
 def start(
     schema: Annotated[Path | None, typer.Argument(help="A schema for 'guided explain' and for the first masks.")] = None,
     tokenizer: Annotated[str, typer.Option("--tokenizer", help="packaged, tekken, deepseek, a folder or a hub id.")] = "packaged",
-    repeats: Annotated[int, typer.Option("--repeats", help="Processes a figure.", min=1)] = 5,
+    repeats: Annotated[int, typer.Option("--repeats", help="Processes for each figure.", min=1)] = 5,
     kernels: Annotated[bool, typer.Option("--kernels/--no-kernels", help="Compile all kernels anew too (up to minutes).")] = False,
     markdown: MarkdownOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What it takes to begin: imports, commands, a vocabulary from disk, the first mask; each in fresh processes."""
+    """Time imports, commands, a vocabulary and the first mask.
+
+    Each in fresh processes.
+    """
     from .evaluation import start as measure
 
     with reported():

@@ -14,11 +14,13 @@ __all__ = ["choose"]
 def choose(
     prompt: Annotated[str | None, typer.Argument(help="What to ask the model; '-' or nothing reads the standard input.")] = None,
     option: Annotated[list[str] | None, typer.Option("--option", "-o", help="An answer; repeat the option.")] = None,
-    event: Annotated[str, typer.Option("--event", help="What counts: 'complete', 'word' or 'prefix'.")] = "complete",
+    event: Annotated[
+        str, typer.Option("--event", help="An answer counts if it is all that is said ('complete'), the first 'word', or a 'prefix'.")
+    ] = "complete",
     terminator: Annotated[str | None, typer.Option("--terminator", help="The text that ends an answer, instead of an end token.")] = None,
     bias: Annotated[str, typer.Option("--bias", help="Order by 'none' (probability), 'per_token', 'per_byte' or 'pmi'.")] = "none",
     unconditional: Annotated[str, typer.Option("--unconditional", help="The prompt that 'pmi' compares with.")] = "",
-    tolerance: Annotated[float, typer.Option("--tolerance", help="Share of a probability that may be missing; 0: none.")] = 1e-3,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Share of a probability that may be missing; 0 for none.")] = 1e-3,
     max_contexts: Annotated[int, typer.Option("--max-contexts", help="Contexts to ask the model about, at most.")] = 512,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Folder or hub id of a model; the packaged one otherwise.")] = None,
     device: Annotated[str | None, typer.Option("--device", help="Where the model runs: cpu, cuda.")] = None,
@@ -26,7 +28,10 @@ def choose(
     chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Use the model's chat template, where it has one.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """The probability of each of some answers under the model, summed over the ways to write it in tokens. Nothing is sampled."""
+    """Rank given answers by their probability under the model.
+
+    The probability is summed over all ways to write an answer in tokens. Nothing is sampled.
+    """
     from .answers import choose as run
     from .model import load
 

@@ -1,4 +1,4 @@
-"""The command line: ``guided generate``, ``sample``, ``check``, ``mask``, ``methods``, on the calls of the API; other commands beside it.
+"""The command line: ``guided generate``, ``sample``, ``check`` and ``mask``, on the calls of the API; other commands beside it.
 
 Results go to the standard output, everything else to the standard error. Exit codes: 0 it fits, 1 it does not, 2 bad input. Errors are
 one readable message, never a traceback. What needs torch is imported where it is used, so that ``--help`` and ``check`` are quick.
@@ -184,13 +184,15 @@ def generate(
     temperature: Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")] = 1.0,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Draw from this many most probable tokens.")] = None,
     top_p: Annotated[float | None, typer.Option("--top-p", help="Draw from the most probable tokens with this share of the mass.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens at most; the text is complete within them.")] = 256,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of the text, at most.")] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
     n: Annotated[int, typer.Option("--n", "-n", help="How many texts, each on a line of its own.", min=1)] = 1,
     stream: Annotated[bool, typer.Option("--stream", help="Write the text as it comes.")] = False,
     chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Use the model's chat template, where it has one.")] = True,
     instruct: Annotated[bool, typer.Option("--instruct/--no-instruct", help="Tell a chat model the schema.")] = True,
-    budget: Annotated[bool, typer.Option("--budget/--no-budget", help="Close in time; without it a text may be cut.")] = True,
+    budget: Annotated[
+        bool, typer.Option("--budget/--no-budget", help="Complete the text within --max-tokens; without it a text may be cut.")
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the result only.")] = False,
 ) -> None:
     """Write a text that fits a constraint (free text without one)."""
@@ -266,11 +268,19 @@ def sample(
     model: ModelOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
-    method: Annotated[str, typer.Option("--method", help="masking, importance, rejection, cars, asap, awrs, smc, awrs-smc, ...")] = "awrs",
+    method: Annotated[
+        str, typer.Option("--method", help="masking, importance, rejection, cars, asap, awrs, smc, awrs-smc, mcmc or daemon.")
+    ] = "awrs",
     particles: Annotated[int, typer.Option("--particles", "-n", help="How many weighted texts.")] = 16,
-    reward: Annotated[str | None, typer.Option("--reward", help="FILE.py:NAME, a function of a text: log of what it is worth.")] = None,
-    check: Annotated[str | None, typer.Option("--check", help="FILE.py:NAME, a function: can this beginning become good?")] = None,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="NAME=VALUE, of the method; repeat the option.")] = None,
+    reward: Annotated[
+        str | None, typer.Option("--reward", help="FILE.py:NAME, a function: the natural logarithm of what a text is worth.")
+    ] = None,
+    check: Annotated[
+        str | None, typer.Option("--check", help="FILE.py:NAME, a function: false for a beginning that nothing good can follow.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="NAME=VALUE, an argument of the method; repeat the option.")
+    ] = None,
     temperature: Annotated[float, typer.Option("--temperature", "-t", help="Above 0.")] = 1.0,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of the longest text.")] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same texts.")] = None,
@@ -279,7 +289,11 @@ def sample(
     instruct: Annotated[bool, typer.Option("--instruct/--no-instruct", help="Tell a chat model the schema.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
-    """Weighted texts that follow the model given a constraint (masking alone does not), and how far off they are."""
+    """Draw weighted texts that follow the model given a constraint.
+
+    Masking alone, as 'guided generate' does it, follows another law. The output says how far off the texts may be; 'guided methods' says
+    what each method draws.
+    """
     from .sample_cli import function_of, options_of, show
 
     constraint = _constraint(schema, regex, lark, gbnf, choice, whitespace)
@@ -309,7 +323,12 @@ def check(
     whitespace: BlanksOption = "flexible",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the exit code.")] = False,
 ) -> None:
-    """Does this text fit? If not: where it leaves the language, and what was expected there. A line break at the file's end is ignored."""
+    """Check whether a text fits; if not, say where and why.
+
+    That is: where it leaves the language, and what was expected there. A line break at the file's end is ignored.
+
+    Exit codes: 0 fits, 1 does not, 2 bad input.
+    """
     from .explain import check as find
 
     constraint = _needed(_constraint(schema, regex, lark, gbnf, choice, whitespace, any_layout=True))
@@ -342,7 +361,7 @@ def mask(
     top: Annotated[int, typer.Option("--top", help="How many tokens to list.", min=0)] = 10,
     token: Annotated[list[str] | None, typer.Option("--token", help="Explain this token (an id, or its text); repeat the option.")] = None,
 ) -> None:
-    """What may follow a text, token by token, and why the rest may not."""
+    """List the tokens that may follow a text, and explain others."""
     from .explain import expected, misfit
 
     constraint = _needed(_constraint(schema, regex, lark, gbnf, choice, whitespace))
@@ -429,25 +448,7 @@ def _explain_token(automaton: Automaton, state: int, wanted: str) -> None:
         typer.echo(f"token {token} {name}: " + ("allowed" if reason is None else f"blocked: {reason}"))
 
 
-# ---------------------------------------------------------------- methods
-@_command("methods")
-def methods(as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False) -> None:
-    """The methods there are: which law each follows, what it costs, whose idea it is."""
-    from samplers.declared import declared
-
-    rows = [method.as_dict() for method in declared()]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table("name", "package", "law", "of what", "cost", "paper", show_lines=True)
-    for row in rows:
-        shown.add_row(row["name"], row["package"], row["law"], row["target"], row["cost"], row["paper"])
-    Console().print(shown)
-
-
+# ---------------------------------------------------------------- the rest
 def _register() -> None:
     """The commands of other modules."""
     from .bench_cli import app as bench
@@ -456,10 +457,12 @@ def _register() -> None:
     from .choose_cli import choose
     from .explain_cli import explain
     from .fuzz_cli import fuzz
+    from .methods_cli import methods
 
     register(bench)
     register_speed(bench)
     app.add_typer(bench, name="bench")
+    _command("methods")(methods)
     _command("choose")(choose)
     _command("explain")(explain)
     _command("fuzz")(fuzz)

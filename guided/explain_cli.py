@@ -36,12 +36,17 @@ def _document(source: str) -> Any:
 def explain(
     schema: Annotated[str, typer.Argument(help="A file, '-' (standard input) or the JSON itself.")],
     draft: Annotated[str | None, typer.Option("--draft", help="4, 6, 7, 2019-09 or 2020-12, where $schema does not say.")] = None,
-    format: Annotated[str, typer.Option("--format", help="Known formats are an 'assert'ion or an 'annotation'.")] = "assert",
-    order: Annotated[str, typer.Option("--order", help="Of keys: 'schema' or 'any'.")] = "schema",
+    format: Annotated[
+        str, typer.Option("--format", help="Known formats: 'assert' (texts must fit them) or 'annotation' (only a note).")
+    ] = "assert",
+    order: Annotated[str, typer.Option("--order", help="Order of an object's keys: 'schema' (the schema's) or 'any'.")] = "schema",
     everything: Annotated[bool, typer.Option("--all/--brief", help="Every assertion, or only what is not masked.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """What becomes of a JSON schema: masked, ignored or refused, by JSON pointer; what may be unexpected; what it costs.
+    """Say what becomes of each assertion of a JSON schema.
+
+    By JSON pointer: whether the token masks enforce an assertion, whether it is only a note, or why it is refused; what may be
+    unexpected; and what the schema costs.
 
     Exit codes: 0 supported, 1 refused, 2 bad input.
     """

@@ -30,7 +30,7 @@ def fuzz(
     show: Annotated[int, typer.Option("--show", help="How many failures to print.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
-    """Try random schemas: texts under the masks must be valid and finishable, valid instances accepted.
+    """Try random schemas, and look for wrong masks and dead ends.
 
     Each schema is grown at random or out of a real one. Walks under the token masks must end in texts that the jsonschema package calls
     valid, and must be finishable wherever they stop; candidates for instances must be accepted if and only if they are valid. Failures
