@@ -13,10 +13,11 @@ from __future__ import annotations
 import inspect
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,15 @@ __all__ = ["METHODS", "Judge", "sample"]
 Judge = Callable[..., Any]
 _REMEMBERED = 100_000  # answers of a checker
 
+# what an option must be, by the annotation of the sampler's parameter; options of other types are checked by the samplers themselves
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: isinstance(value, Integral) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, Real) and not isinstance(value, bool)),
+    "Potential | None": ("a samplers.smc.Potential", lambda value: hasattr(value, "log_values")),
+    "Tilt | None": ("a samplers.daemon.Tilt", lambda value: hasattr(value, "log_value")),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Method:
@@ -57,10 +67,11 @@ class _Method:
     def sampler(self) -> Callable[..., Samples]:
         return getattr(import_module(self.module), self.function)
 
-    def options(self) -> list[str]:
-        """Names of the arguments that a caller may give."""
+    def options(self) -> dict[str, str]:
+        """Names of the arguments that a caller may give, and their types as the sampler writes them."""
         hidden = {"target", "n", "seed", "vocabulary", *self.fixed}
-        return [name for name in inspect.signature(self.sampler()).parameters if name not in hidden]
+        parameters = inspect.signature(self.sampler()).parameters.items()
+        return {name: str(parameter.annotation) for name, parameter in parameters if name not in hidden}
 
 
 METHODS: dict[str, _Method] = {
@@ -74,6 +85,9 @@ METHODS: dict[str, _Method] = {
     "awrs-smc": _Method("samplers.smc", "smc", "particles by AWRS, resampled; for slow checkers and rewards", {"proposal": "awrs"}),
     "mcmc": _Method("samplers.mcmc", "mcmc", "chains that rewrite the ends of texts", {}),
     "daemon": _Method("samplers.daemon", "daemon", "each text chosen by weight from candidates of its own", {}),
+    "arithmetic": _Method("samplers.without_replacement", "arithmetic_sampling", "masks; texts that are spread evenly", {}),
+    "stochastic-beam": _Method("samplers.without_replacement", "stochastic_beam_search", "different texts, by Gumbel-top-k", {}),
+    "poisson-beam": _Method("samplers.without_replacement", "conditional_poisson_beams", "different texts, by conditional Poisson", {}),
 }
 """The methods of :func:`sample` by name."""
 
@@ -112,7 +126,10 @@ def sample(
     awrs-smc      particles by AWRS, resampled on the way                                        absolute
     mcmc          Metropolis-Hastings chains of ``steps`` rewritings                             equal, in the limit of steps
     daemon        each text chosen by weight from ``candidates``                                 absolute, nearly equal
+    arithmetic    token masks; code points that are spread evenly instead of independent texts   absolute
     ============  =============================================================================  ========================================
+
+    ``stochastic-beam`` and ``poisson-beam`` draw *different* texts, without replacement; their weights are absolute.
 
     Args:
         model: what :func:`guided.load` returns, or takes (then it is loaded on each call). Or any
@@ -145,8 +162,11 @@ def sample(
     """
     began = time.perf_counter()
     chosen = _method(method, options)
-    if particles < 1:
-        raise ValueError(f"particles must be at least 1, not {particles}")
+    for name, value in (("particles", particles), ("max_tokens", max_tokens)):
+        _check_kind(name, value, "int")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value}")
+    _check_kind("temperature", temperature, "float")
     wanted = target_of(constraint)
     target, vocabulary = _target(model, prompt, constraint, wanted, max_tokens, temperature, chat=chat, instruct=instruct)
     judges = _Judges(vocabulary)
@@ -181,11 +201,19 @@ def _method(name: str, options: dict[str, Any]) -> _Method:
     if name not in METHODS:
         raise ValueError(f"there is no method {name!r} of sampling; there are {', '.join(METHODS)}")
     known = METHODS[name].options()
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise ValueError(f"the method {name!r} has no option {option!r}; {takes}")
+        _check_kind(option, value, known[option])
     return METHODS[name]
+
+
+def _check_kind(name: str, value: Any, annotation: str) -> None:
+    """Refuses a value that is not of the type of its parameter."""
+    kind = _KINDS.get(annotation) or _KINDS.get(annotation.removesuffix(" | None"))
+    if kind is not None and not kind[1](value) and not (value is None and annotation.endswith("None")):
+        raise ValueError(f"{name} must be {kind[0]}, not {value!r}")
 
 
 def _shares(method: str, found: Samples) -> list[float]:
@@ -193,9 +221,11 @@ def _shares(method: str, found: Samples) -> list[float]:
     try:
         weights: list[float] = found.weights.tolist()
     except DeadEnd:
+        trials = "max_trials" in METHODS[method].options()
+        more = "more trials (max_trials), tokens (max_tokens)" if trials else "more tokens (max_tokens)"
         raise DeadEnd(
-            f"{method}: none of the {len(found.samples)} particles became a text of the language; allow more tokens (max_tokens) or "
-            "particles, or take a method that looks at the constraint while it writes (smc, awrs-smc)"
+            f"{method}: none of the {len(found.samples)} particles became a text of the language; allow {more} or particles, or take a "
+            "method that looks at the constraint while it writes (smc, awrs-smc)"
         ) from None
     if method != "masking":
         return weights
@@ -213,8 +243,6 @@ def _target(
     from .model import Model, load
     from .prompts import is_single, prompt_ids
 
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
     if not isinstance(model, Model) and isinstance(model, LanguageModel):
         if not (wanted.constraint is None or isinstance(wanted.constraint, Automaton)):
             raise ConstraintError("with a bare LanguageModel the constraint must be compiled: constraint.compile(vocabulary)")
@@ -230,8 +258,11 @@ def _target(
     room = max_tokens if loaded.context is None else min(max_tokens, loaded.context - len(ids))
     if room < 1:
         raise ModelError(f"the prompt has {len(ids)} tokens and {loaded.name} takes {loaded.context}, answer included: shorten the prompt")
-    if compiled.budget is not None:
-        compiled.budget.check(room)
+    if compiled.budget is not None and (need := compiled.budget.need(compiled.budget.automaton.start)) > room:
+        raise ConstraintError(
+            f"the shortest text that fits the constraint needs {need} tokens (its end token included) and there is room for {room}: "
+            f"allow at least {need} (max_tokens, or a shorter prompt)"
+        )
     return Target(loaded.language_model, tuple(ids), compiled.automaton, room, temperature), loaded.vocabulary
 
 

@@ -57,7 +57,7 @@ class _Trials:
     use='guided.sample(..., method="cars")',
 )
 def cars(
-    target: Target, n: int, *, seed: int, max_trials: int = 10_000, reward_bound: float | None = None, max_entries: int = 20_000_000
+    target: Target, n: int, *, seed: int, max_trials: int = 2_000, reward_bound: float | None = None, max_entries: int = 20_000_000
 ) -> Samples:
     """Draws ``n`` independent texts from the target, learning from every failure.
 

@@ -48,7 +48,7 @@ class _Row:
     paper="von Neumann 1951",
     use='guided.sample(..., method="rejection")',
 )
-def rejection(target: Target, n: int, *, seed: int, max_trials: int = 10_000, reward_bound: float | None = None) -> Samples:
+def rejection(target: Target, n: int, *, seed: int, max_trials: int = 2_000, reward_bound: float | None = None) -> Samples:
     """Draws ``n`` independent texts from the target.
 
     Args:

@@ -98,7 +98,7 @@ def _intervals(logprobs: torch.Tensor, log_kept: float) -> tuple[list[int], np.n
     ),
     cost="as n samples of local masking, rows that share a prefix computed once",
     paper="Vilnis et al. 2022, arXiv:2210.15458",
-    use="samplers.without_replacement.arithmetic_sampling(target, n, seed=...)",
+    use='guided.sample(..., method="arithmetic")',
 )
 def arithmetic_sampling(target: Target, n: int, *, seed: int) -> Samples:
     """``n`` texts whose code points are evenly spaced, with one random shift for all.

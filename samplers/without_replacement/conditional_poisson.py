@@ -45,7 +45,7 @@ class _Member:
     ),
     cost="n rows a step, in one batch, and n operations for every token of the vocabulary and row",
     paper="Meister, Amini, Vieira, Cotterell 2021, arXiv:2109.11034",
-    use="samplers.without_replacement.conditional_poisson_beams(target, n, seed=...)",
+    use='guided.sample(..., method="poisson-beam")',
 )
 def conditional_poisson_beams(target: Target, n: int, *, seed: int) -> Samples:
     """A beam of ``n`` different texts that is drawn, not maximised, with weights for consistent estimates.

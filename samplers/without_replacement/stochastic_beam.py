@@ -48,7 +48,7 @@ def gumbel_with_maximum(locations: torch.Tensor, maxima: torch.Tensor, generator
     ),
     cost="n + 1 rows a step, in one batch",
     paper="Kool, van Hoof, Welling 2019, arXiv:1903.06059",
-    use="samplers.without_replacement.stochastic_beam_search(target, n, seed=...)",
+    use='guided.sample(..., method="stochastic-beam")',
 )
 def stochastic_beam_search(target: Target, n: int, *, seed: int) -> Samples:
     """``n`` different texts without replacement, with weights for consistent estimates (section 4.2 of the paper).
