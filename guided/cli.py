@@ -269,7 +269,7 @@ def sample(
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     method: Annotated[
-        str, typer.Option("--method", help="masking, importance, rejection, cars, asap, awrs, smc, awrs-smc, mcmc or daemon.")
+        str, typer.Option("--method", help="masking, importance, rejection, cars, asap, awrs, smc, awrs-smc, ...: see docs/sampling.md.")
     ] = "awrs",
     particles: Annotated[int, typer.Option("--particles", "-n", help="How many weighted texts.")] = 16,
     reward: Annotated[

@@ -67,8 +67,12 @@ class BestOfK(Warper):
     mass to the alternatives that ``k`` draws of the model would likely miss (Ji et al. 2026, arXiv:2602.18292).
 
     Each step samples from the ``q`` that maximises ``bonus sum_i w_i (1 - (1 - q_i)^k) - anchor KL(q || p)``: the second term holds
-    ``q`` to the step's distribution ``p``, the first is the coverage of ``k`` draws. The weights are ``w = p``: an alternative is good as
-    far as the model says so, and the tail gains nothing. ``k = 1`` still sharpens towards likely tokens; ``bonus = 0`` gives ``p``.
+    ``q`` to the step's distribution ``p``, the first is the coverage of ``k`` draws. ``k = 1`` still sharpens towards likely tokens;
+    ``bonus = 0`` gives ``p``.
+
+    The divergence as an anchor and the coverage of ``k`` draws are the paper's. The form of the coverage that is written here, and its
+    weights ``w = p``, are a reading of it: an alternative is good as far as the model says so, and the tail gains nothing.
+    :class:`Coverage` takes any other weights.
 
     Args:
         k: number of draws, at least 1.

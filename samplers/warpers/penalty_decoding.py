@@ -31,6 +31,9 @@ class PenaltyDecoding(Warper):
     2. *forgetting*: only tokens among the last ``window`` of the text count as seen;
     3. *length penalty*: while the generated text has ``l < length`` tokens, ``s(end) <- s(end) - strength (length - l) / length``.
 
+    The paper's idea of the third part is that end tokens lose score while the text is short. That the loss falls linearly to nothing at
+    ``length``, and the default ``strength``, are a reading of it that was chosen here.
+
     Args:
         penalty: above 0; 1 is none.
         window: tokens that are remembered, at least 1.
