@@ -10,6 +10,8 @@ from json.decoder import JSONDecoder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from grammars import Automaton, ConstraintError
 from samplers.options import PREFIX, After, Measured, measure
 
@@ -265,10 +267,13 @@ def _measured(
         return measure(model.language_model, model.vocabulary, at, texts, after, tolerance=tolerance, max_contexts=max_contexts)
 
     measured = ask([tail + text for text in spelt], After(bytes=_DELIMITERS))
-    given = ask([tail], PREFIX)[0].logprob if tail else 0.0
+    least = most = 0.0  # of the logarithm of the probability that the model writes the tail
+    if tail:
+        found = ask([tail], PREFIX)[0]
+        least, most = found.logprob, float(np.logaddexp(found.logprob, found.log_missed))
     shares = share_of([m.logprob for m in measured])
     return tuple(
-        FieldValue(value, share, m.logprob - given, math.exp(m.log_missed - given))
+        FieldValue(value, share, m.logprob - most, math.exp(np.logaddexp(m.logprob, m.log_missed) - least) - math.exp(m.logprob - most))
         for value, m, share in zip(spelt.values(), measured, shares)
     )
 

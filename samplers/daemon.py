@@ -21,7 +21,7 @@ from grammars.errors import ConstraintError
 from .importance import weighted_walk
 from .registry import method
 from .smc.proposals import Masked
-from .target import Sample, Samples, Target, log_mean, relative_error, require_positive
+from .target import Sample, Samples, Target, log_mean, pick, relative_error, require_positive
 
 __all__ = ["Metric", "Tilt", "daemon", "fit_tilt"]
 
@@ -181,7 +181,5 @@ def _chosen(candidates: list[Sample], source: random.Random) -> Sample:
     mean = log_mean(logs.tolist())
     if mean == -math.inf:
         return candidates[0]
-    cumulative = np.exp(logs - logs.max()).cumsum()
-    place = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
-    picked = candidates[min(place, int(np.searchsorted(cumulative, cumulative[-1])))]
+    picked = candidates[pick(np.exp(logs - logs.max()).cumsum(), source)]
     return Sample(picked.tokens, mean, picked.log_prob, True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .target import Meter, Target
+from .target import Meter, Target, pick
 
 if TYPE_CHECKING:
     import torch
@@ -65,10 +65,7 @@ class Branch:
 
     def choose(self, source: random.Random) -> int:
         """A place, drawn in proportion to probability times bound; ``mass`` must be above zero."""
-        cumulative = (self.probs * self.bounds).cumsum()
-        place = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
-        # at most the last index where the sum grows: rounding must not lead to a place of bound zero
-        return min(place, int(np.searchsorted(cumulative, cumulative[-1])))
+        return pick((self.probs * self.bounds).cumsum(), source)
 
 
 class PrefixTree:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from grammars.errors import ConstraintError, DeadEnd
 
@@ -36,6 +37,7 @@ __all__ = [
     "Target",
     "effective_size",
     "log_mean",
+    "pick",
     "relative_error",
     "require_positive",
     "streams",
@@ -300,6 +302,13 @@ def require_positive(**values: int) -> None:
 def streams(seed: int, n: int, first: int = 0) -> list[random.Random]:
     """Independent sources of randomness for rows ``first .. first + n - 1``; a row's source does not depend on how many there are."""
     return [random.Random(f"{seed}/{row}") for row in range(first, first + n)]
+
+
+def pick(cumulative: NDArray[np.float64], source: random.Random) -> int:
+    """A place, drawn in proportion to how much the cumulative sums (``float64[k]``, the last one above zero) grow there."""
+    place = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
+    # at most the last place where the sum grows: rounding must not lead to one of weight zero
+    return min(place, int(np.searchsorted(cumulative, cumulative[-1])))
 
 
 def log_mean(log_weights: Iterable[float]) -> float:

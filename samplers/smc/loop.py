@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..registry import method
-from ..target import Meter, Sample, Samples, Target, effective_size, log_mean, streams
+from ..target import Meter, Sample, Samples, Target, effective_size, log_mean, require_positive, streams
 from .boundaries import Block, boundary
 from .lookahead import Rollouts
 from .particles import Particle, Walker
@@ -223,8 +223,7 @@ def smc(
         ValueError: an argument out of range, or a potential that is not a number.
         ConstraintError: ``block`` needs a vocabulary and there is none.
     """
-    if n < 1:
-        raise ValueError(f"particles must be at least 1, not {n}")
+    require_positive(n=n)
     if lookahead < 0 or (lookahead and twist is not None):
         raise ValueError("lookahead must be at least 0, and excludes a twist: it is one")
     plan = _Plan(ess_threshold, resampling, moves, move_depth)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from samplers.registry import method
-from samplers.target import Samples, Target, effective_size, log_mean, relative_error
+from samplers.target import Samples, Target, effective_size, log_mean, relative_error, require_positive
 
 from .nodes import Node, Tree
 
@@ -116,8 +116,7 @@ def arithmetic_sampling(target: Target, n: int, *, seed: int) -> Samples:
     Raises:
         ValueError: ``n`` below 1.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
+    require_positive(n=n)
     tree, bits = Tree(target), _shift(seed)
     codes = [_Code(row, n, bits) for row in range(n)]
     nodes: list[Node] = [tree.root] * n

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from samplers.registry import method
-from samplers.target import Samples, Target, effective_size
+from samplers.target import Samples, Target, effective_size, require_positive
 
 from .design import ConditionalPoisson
 from .nodes import Node, Tree
@@ -64,8 +64,7 @@ def conditional_poisson_beams(target: Target, n: int, *, seed: int) -> Samples:
     Raises:
         ValueError: ``n`` below 1.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
+    require_positive(n=n)
     tree, source = Tree(target), random.Random(f"conditional poisson/{seed}")
     beam = [_Member(tree.root)]
     while not all(member.node.leaf for member in beam):

@@ -17,6 +17,8 @@ import random
 import numpy as np
 import numpy.typing as npt
 
+from samplers.target import pick
+
 __all__ = ["ConditionalPoisson"]
 
 Floats = npt.NDArray[np.float64]
@@ -95,9 +97,7 @@ class ConditionalPoisson:
             left, right = self._levels[depth - 1][2 * node], self._levels[depth - 1][2 * node + 1]
             first = max(0, count - len(right) + 1)
             counts = np.arange(first, min(count, len(left) - 1) + 1)
-            cumulative = (left[counts] * right[count - counts]).cumsum()
-            at = int(np.searchsorted(cumulative, source.random() * cumulative[-1], side="right"))
-            taken = int(counts[min(at, len(counts) - 1)])
+            taken = int(counts[pick((left[counts] * right[count - counts]).cumsum(), source)])
             todo += [(depth - 1, 2 * node + 1, count - taken), (depth - 1, 2 * node, taken)]
         return chosen
 

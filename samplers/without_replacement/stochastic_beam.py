@@ -13,7 +13,7 @@ import math
 import torch
 
 from samplers.registry import method
-from samplers.target import Samples, Target, effective_size
+from samplers.target import Samples, Target, effective_size, require_positive
 
 from .nodes import Node, Tree
 
@@ -71,8 +71,7 @@ def stochastic_beam_search(target: Target, n: int, *, seed: int) -> Samples:
     Raises:
         ValueError: ``n`` below 1.
     """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
+    require_positive(n=n)
     tree = Tree(target)
     generator = torch.Generator().manual_seed(seed)
     first = -math.log(float(torch.empty((), dtype=torch.float64).exponential_(generator=generator)))

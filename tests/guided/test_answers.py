@@ -171,6 +171,10 @@ def test_a_fields_probabilities_are_those_of_its_texts(chat_model: Model) -> Non
     direct = measure(network, chat_model.vocabulary, network.context(ids + taken), texts, event, tolerance=0)
     ratio = direct[1].logprob - direct[0].logprob
     assert found["/ok"].values[1].logprob - found["/ok"].values[0].logprob == pytest.approx(ratio, abs=1e-6)
+    hasty = guided.field_probabilities(chat_model, "hello", value, SCHEMA, "/ok", max_contexts=0)["/ok"].values
+    for exact, bounds in zip(found["/ok"].values, hasty):
+        assert bounds.probability <= exact.probability * (1 + 1e-6) and bounds.missed > 0
+        assert exact.probability <= (bounds.probability + bounds.missed) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ An estimate may be off by as many of its own stated standard errors as a normal 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from guided.evaluation.laws import CONTENDERS, MASKING, REFERENCE, Contender
+from samplers.importance import importance
 from samplers.target import Samples
 from tests.laws.cases import Tokens, distortion
 from tests.laws.checks import SIGNIFICANCE, critical
@@ -22,6 +24,11 @@ TEXTS = 400
 
 def begins_with_a(tokens: Tokens) -> float:
     return float(tokens[0] == 0)
+
+
+def test_the_case_is_what_it_is_said_to_be() -> None:
+    assert sum(p for tokens, p in distortion().law.items() if begins_with_a(tokens)) == pytest.approx(0.9, abs=1e-3)
+    assert sum(p for tokens, p in distortion().masked.items() if begins_with_a(tokens)) == pytest.approx(0.3, abs=1e-3)
 
 
 def contender(name: str) -> Contender:
@@ -53,6 +60,14 @@ def test_masking_says_thirty_percent() -> None:
     estimate, error = drawn(contender(MASKING), 11).estimate(begins_with_a)
     assert abs(estimate - 0.3) <= critical(SIGNIFICANCE) * error
     assert abs(estimate - 0.9) > 10 * error
+
+
+def test_masking_tells_its_bias() -> None:
+    details = importance(distortion().target(), TEXTS, seed=5).details
+    masked, law = distortion().masked, distortion().law
+    divergence = math.fsum(q * math.log(q / law[tokens]) for tokens, q in masked.items())
+    assert details["kl_masking"] == pytest.approx(divergence, rel=0.3)
+    assert details["removed_mass"] == pytest.approx(1 - distortion().z, abs=0.1)
 
 
 @pytest.mark.parametrize("method", CORRECTED, ids=lambda c: c.name)

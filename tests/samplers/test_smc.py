@@ -251,7 +251,7 @@ def test_dead_ends_of_masks_have_weight_zero(vocabulary: Vocabulary) -> None:
 def test_arguments_out_of_range(options: dict[str, Any], message: str, vocabulary: Vocabulary) -> None:
     with pytest.raises(ValueError, match=message):
         smc(target(vocabulary), 4, seed=0, **options)
-    with pytest.raises(ValueError, match="particles must be at least 1"):
+    with pytest.raises(ValueError, match="n must be at least 1"):
         smc(target(vocabulary), 0, seed=0)
 
 
