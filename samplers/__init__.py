@@ -6,7 +6,8 @@ language models that samplers ask: contexts in, log-probabilities out); :mod:`.w
 
 Sampling from the model *given* a language, which masking is not: :mod:`.target` (what is to be sampled, and what samplers return), then
 a method a file: :mod:`.importance` (masks, corrected by weights), :mod:`.rejection`, :mod:`.prefix_tree` (what failures teach) with
-:mod:`.cars` and :mod:`.asap`, :mod:`.awrs`, :mod:`.smc`, :mod:`.mcmc`, :mod:`.daemon`.
+:mod:`.cars` and :mod:`.asap`, :mod:`.awrs`, :mod:`.smc`, :mod:`.mcmc`, :mod:`.daemon`, :mod:`.without_replacement`. Probabilities of given
+texts, without sampling: :mod:`.options`.
 
 Names are loaded when they are first used.
 """
