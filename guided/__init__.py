@@ -12,8 +12,8 @@
 
 Reading order: :mod:`.inputs` (what may stand for a constraint), :mod:`.model` (a loaded model), :mod:`.prompts` (chat templates),
 :mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.sampling` (``sample``) with :mod:`.sampled`;
-:mod:`.answers` (``choose``) and :mod:`.fields` (``field_probabilities``); :mod:`.processor` (the Hugging Face plug-in); :mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``);
-:mod:`.evaluation` (verdicts, times and laws of samplers).
+:mod:`.answers` (``choose``) and :mod:`.fields` (``field_probabilities``); :mod:`.processor` (the Hugging Face plug-in);
+:mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``); :mod:`.evaluation` (verdicts, times and laws of samplers).
 
 The public names of :mod:`grammars` (constraints, errors, vocabularies) and :mod:`samplers` (decode loops, the table of methods) are here
 too. Names are loaded when they are first used: ``import guided`` imports neither torch nor transformers.
