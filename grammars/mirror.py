@@ -132,8 +132,8 @@ class Mirror:
         kind, args = pool.kinds[e], pool.args[e]
         if e in (pool.EMPTY, pool.EPSILON) or within(pool, e, body):
             return True
-        if kind == LITERAL:
-            return pool.matches(pool.star(body), args[0])
+        if kind in (LITERAL, BYTES):
+            return pool.is_empty(pool.minus(e, pool.star(body)))
         if kind == REPEAT:
             return self._made_of(body, args[0])
         if kind == ALT:
