@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .lexer import Lexer
+from .kernels import earley
+from .kernels.fields import TEXT
+from .lexer import NO_ITEMS, NOTHING, Lexer
 from .parser import Parser
 
 __all__ = ["Stepper", "Thread", "Threads"]
@@ -60,11 +62,32 @@ class Stepper:
 
     def run(self, threads: Threads, data: bytes) -> Threads:
         """The configuration after ``data``."""
+        parser = self.parser
+        if not parser.greedy and (not parser.remembers or all(more == () for _, _, more in threads)):
+            moved = self._advance(threads, data)
+            if moved is not None:
+                return moved
         for byte in data:
             threads = self.step(threads, byte)
             if not threads:
                 break
         return threads
+
+    def _advance(self, threads: Threads, data: bytes) -> Threads | None:
+        """As :meth:`run`, by the kernels; ``None`` where a lexeme's bytes begin to matter."""
+        parser, tables = self.parser, self.lexer.tables
+        size, n = len(data), len(threads)
+        tables.reserve("text", size)[:size] = np.frombuffer(data, np.uint8)
+        while True:
+            places = tables.reserve("threads", n)
+            for i, thread in enumerate(threads):
+                places[i] = thread[0], thread[1], 0
+            after: int = earley.run(parser.tables.context, tables.context, earley.ADVANCE, n, size, NO_ITEMS, *NOTHING)
+            if after >= 0:
+                return tuple([(j, x, ()) for j, x, _ in tables.threads[:after].tolist()])
+            if after == TEXT:
+                return None
+            parser.resolve(after)
 
     def _move(self, j: int, x: int, byte: int) -> tuple[int, int]:
         """Parser and lexer state after ``byte`` inside the lexeme; (0, 0) where it is dead."""

@@ -2,7 +2,7 @@
 
 Reading order: :mod:`.memory` (tables that kernels reach through one argument), :mod:`.fields` (which there are), :mod:`.views`; the lexer:
 :mod:`.texts` (expressions that kernels derive themselves), :mod:`.rows`, :mod:`.segments`; the parser: :mod:`.closure`, :mod:`.goto`; both:
-:mod:`.masking`; the entry: :mod:`.earley`. Besides, :mod:`.walk`: the trie walked with a plain automaton.
+:mod:`.masking`, :mod:`.stepping`; the entry: :mod:`.earley`. Besides, :mod:`.walk`: the trie walked with a plain automaton.
 """
 
 from __future__ import annotations

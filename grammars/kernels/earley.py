@@ -14,17 +14,18 @@ from .goto import full, kernel_of
 from .masking import mask, walk_roots
 from .rows import positions, rehash, state
 from .segments import classes_below, follow, segment
+from .stepping import advance
 from .texts import WALK, node, walk
 from .views import COUNTS, I1, I2, vec
 
 __all__ = [
-    "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER", "RESTRICT", "ROW",
-    "SEGMENT_OF", "SPELT", "STATE", "WALK_OF", "WALK_ROOTS", "following", "run",
+    "ADVANCE", "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER",
+    "RESTRICT", "ROW", "SEGMENT_OF", "SPELT", "STATE", "WALK_OF", "WALK_ROOTS", "following", "run",
 ]  # fmt: skip
 
 #: Operations of :func:`run`.
 GOTO, RESTRICT, KERNEL, FULL, MASK, WALK_ROOTS, ROW, STATE, POSITIONS, NODE, WALK_OF, SEGMENT_OF = range(12)
-REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT = range(12, 17)
+REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT, ADVANCE = range(12, 18)
 
 
 @njit(int64(COUNTS, I1, int64, int64, uint8[::1], I1, I1, I1, I1), cache=True, nogil=True)
@@ -46,6 +47,7 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
     - KERNEL: the kernel of the first ``a`` of ``items`` (rule state, return), finished rules given way to what waits for them.
     - FULL: index in ``lists`` of the parser states of kernel ``a`` with all its slots.
     - MASK: the mask of the first ``a`` of ``threads`` into ``bits``, see :func:`.masking.mask`; WALK_ROOTS: of the ``roots``.
+    - ADVANCE: moves the first ``a`` of ``threads`` by the first ``b`` bytes of ``text``, see :func:`.stepping.advance`.
     - ROW: makes the row of lexer state ``a``.
     - STATE: the lexer state of the first ``a`` of ``picked`` inside of a lexeme.
     - POSITIONS: the id of the first ``a`` of ``picked`` among the kept (``b``) or the accept ids.
@@ -58,6 +60,8 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
     """
     if operation == MASK:
         return mask(parser, lexer, a, bits)
+    if operation == ADVANCE:
+        return advance(parser, lexer, a, b)
     if operation == WALK_ROOTS:
         return walk_roots(parser, lexer, bits)
     if operation == GOTO:

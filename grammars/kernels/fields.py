@@ -112,6 +112,8 @@ LEXER: list[Field] = [
     ("suffix_first", 0, I32, 0, 0),
     ("suffix_tokens", 0, I32, 0, 0),
     ("threads", 3, I32, 64, 0),  # of a mask: parser state, lexer state, since
+    ("stepped", 3, I32, 64, 0),  # scratch: threads after a byte
+    ("text", 0, np.uint8, 256, 0),  # bytes to go on with
     ("roots", 6, I32, 256, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte, trie, since
     ("stack", 3, I32, 64, 0),  # scratch, one more than the depth of the trie
     ("miss", 5, I32, 1024, 0),  # of a walk, what depends on text: first node, end node, parser state, accept id, since
@@ -138,6 +140,6 @@ N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EX
     L_ATOMS, L_NODES, L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE,
     L_SEGMENTS, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS,
     L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE,
-    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS, L_SELF, L_ENTRIES,
-    L_MORE_ENTRIES, L_BASE_EXITS, L_DROPS, L_COUNT,
+    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_STEPPED, L_TEXT, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS,
+    L_SELF, L_ENTRIES, L_MORE_ENTRIES, L_BASE_EXITS, L_DROPS, L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 __all__ = ["HALF", "Field", "Tables", "call", "pointer"]
 
-HALF = 64
+HALF = 96
 _ALIGN = 64
 
 #: name, columns (0: one-dimensional), dtype, rows at first, fill value
@@ -101,6 +101,7 @@ class Tables:
         self.context[1::2] = plan.rows
         for n, fill in plan.fills:
             self.arrays[n].fill(fill)
+        self.__dict__.update(zip(plan.numbers, self.arrays, strict=True))
         self._wanted = self.arrays[-1][HALF:]
         if "self" in self.index:
             at = 2 * self.index["self"]
@@ -108,13 +109,11 @@ class Tables:
 
     def _place(self, n: int) -> None:
         array = self.arrays[n]
+        setattr(self, self.fields[n][0], array)
         self.context[2 * n], self.context[2 * n + 1] = array.ctypes.data, len(array)
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        try:
-            return self.__dict__["arrays"][self.__dict__["index"][name]]
-        except KeyError:
-            raise AttributeError(name) from None
+    def __getattr__(self, name: str) -> NDArray[Any]:  # the arrays are attributes; this tells type checkers of them
+        raise AttributeError(name)
 
     def reserve(self, name: str, rows: int) -> NDArray[Any]:
         """The array ``name`` with at least ``rows`` rows (doubling)."""
