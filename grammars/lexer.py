@@ -34,8 +34,10 @@ from .kernels.fields import (
     N_KEEPS,
     N_TUPLES,
     N_WALKS,
+    NEEDED,
     REACH,
     SEGMENT,
+    TRACK,
     WANTED,
 )  # fmt: skip
 from .kernels.masking import FIRST
@@ -129,6 +131,7 @@ class Lexer:
         self.mirror = Mirror(self.pool, tables, self.grow)
         self._segments: OrderedDict[int, Segment] = OrderedDict()
         self._segment_bytes = self._segment_count = 0
+        self._needed: dict[int, int] = {}
         self._repetitions: dict[tuple[int, int], Repetitions] = {}
         self._parents: NDArray[np.int32] | None = None
         self._view()
@@ -242,8 +245,10 @@ class Lexer:
         Counts too big to matter within a token are saturated first, so that ``.{0,5000}`` has a handful of segments, not 5,000.
         """
         tables = self.tables
-        y = x
-        if not self.mirror.is_pair(int(tables.exprs[tables.tuples[x, 0]])):
+        e = int(tables.exprs[tables.tuples[x, 0]])
+        if self.mirror.is_pair(e):
+            y = self._loose(x, e)
+        else:
             cut = self.pool.saturate(self.exprs(x)[0], self.vocabulary.max_token_bytes)
             y = self.state((self.mirror.native(cut),))
         number = int(tables.tuples[y, 6])
@@ -254,6 +259,29 @@ class Lexer:
             tables.reserve("drops", len(made.exits))
             self._segment_bytes += made.nbytes
         tables.tuples[[x, y], 6] = number
+
+    def _loose(self, x: int, pair: int) -> int:
+        """The state without its bound, if ``x`` is that of a pair whose bound is so far off that no token can meet it; else ``x``."""
+        found = self.mirror.unbounded(pair)
+        reach = self.vocabulary.max_token_bytes
+        if found is None or found[1] < reach:
+            return x
+        lexeme, most, behind = found
+        y = self.state((lexeme,))
+        needed = self._needed.get(y)
+        if needed is None:
+            self.tables.count[TRACK] = 1
+            try:
+                self._walk(y, 0)
+            finally:
+                self.tables.count[TRACK] = 0
+            needed = self._needed[y] = int(self.tables.count[NEEDED])
+        # after a token of ``reach`` characters at most, a text is completed by ``needed`` more
+        if most < reach + needed - behind:
+            return x
+        if not self.tables.tuples[y, 6]:
+            self._want(y)
+        return y
 
     def trim(self) -> None:
         """Drops the oldest segments beyond ``_SEGMENT_BYTES``; not while a mask is being made, which may need more of them at once."""

@@ -250,6 +250,21 @@ class Mirror:
         """Whether the kernels' ``e`` begins with what two expressions have in common."""
         return e >= NATIVE and bool(self.tables.nodes[e - NATIVE, 0] == PAIR)
 
+    def unbounded(self, pair: int) -> tuple[int, int, int] | None:
+        """(the lexeme without the bound, the bound, least bytes behind), if the first member of a pair only bounds a number from above."""
+        nodes = self.tables.nodes
+        _, a, b, _, rest = nodes[pair - NATIVE, :5].tolist()
+        if a < NATIVE:
+            return None
+        kind, _, lo, hi, end = nodes[a - NATIVE, :5].tolist()
+        if kind != COUNT or lo or end != self.pool.EPSILON:
+            return None
+        while True:
+            lexeme: int = earley.run(NO_PARSER, self.tables.context, earley.CAT_OF, b, rest, _NO_ITEMS, *_NOTHING)
+            if lexeme != GROW:
+                return lexeme, hi, self.pool.min_length(self.expr(rest))
+            self._grow()
+
     # ------------------------------------------------------------ counted repetitions
     def repetition(self, e: int) -> tuple[int, int, int, int] | None:
         """(body, least, most or -1, rest), if ``e`` repeats a prefix-free body, and what follows begins otherwise."""

@@ -15,17 +15,17 @@ from .masking import mask, walk_roots
 from .rows import positions, rehash, state
 from .segments import classes_below, follow, segment
 from .stepping import advance
-from .texts import WALK, node, walk
+from .texts import WALK, cat, node, walk
 from .views import COUNTS, I1, I2, vec
 
 __all__ = [
-    "ADVANCE", "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER",
+    "ADVANCE", "CAT_OF", "CLASSES_BELOW", "FULL", "GOTO", "KERNEL", "MASK", "NODE", "POSITIONS", "REFILL", "REHASH_LEXER", "REHASH_PARSER",
     "RESTRICT", "ROW", "SEGMENT_OF", "SPELT", "STATE", "WALK_OF", "WALK_ROOTS", "following", "run",
 ]  # fmt: skip
 
 #: Operations of :func:`run`.
 GOTO, RESTRICT, KERNEL, FULL, MASK, WALK_ROOTS, ROW, STATE, POSITIONS, NODE, WALK_OF, SEGMENT_OF = range(12)
-REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT, ADVANCE = range(12, 18)
+REHASH_LEXER, REHASH_PARSER, REFILL, CLASSES_BELOW, SPELT, ADVANCE, CAT_OF = range(12, 19)
 
 
 @njit(int64(COUNTS, I1, int64, int64, uint8[::1], I1, I1, I1, I1), cache=True, nogil=True)
@@ -52,6 +52,7 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
     - STATE: the lexer state of the first ``a`` of ``picked`` inside of a lexeme.
     - POSITIONS: the id of the first ``a`` of ``picked`` among the kept (``b``) or the accept ids.
     - NODE: the expression of the first row of ``items``, see :func:`.texts.node`; WALK_OF: the walk of it, see :func:`.texts.walk`.
+    - CAT_OF: the expression ``a`` and then ``b``.
     - SPELT: the expression of text ``a`` and then ``b``.
     - SEGMENT_OF: the tokens that stay inside the lexeme of lexer state ``a``, into ``bits``; ``b``: 1 to go on, and twice the
       body whose repetitions are counted; see :func:`.segments.segment`.
@@ -84,6 +85,8 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
     if operation == SPELT:
         begin = walk(lexer, -1 - a, 0, 1, 0, 0, 0)
         return node(lexer, WALK, begin, 0, 0, b) if begin >= 0 else begin
+    if operation == CAT_OF:
+        return cat(lexer, a, b)
     if operation == SEGMENT_OF:
         return segment(lexer, a, b & 1, b >> 1, bits)
     if operation == REHASH_LEXER:

@@ -128,6 +128,7 @@ LEXER: list[Field] = [
 # Places in the lexer's count.
 N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE, N_ACCEPTS, N_KEEPS, N_NODES, N_MOVES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EXITS = 10, 11, 12, 13, 14, 15, 16, 17, 18
+TRACK, NEEDED = 19, 20  # whether, and how many bytes it takes at most to complete a text after a token of the segment that is being made
 
 # Indices of the fields above.
 (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import int64, types, uint8, uint32
+from numba import boolean, int64, types, uint8, uint32
 
 from .entries import row
 from .fields import (
@@ -33,10 +33,12 @@ from .fields import (
     L_UNITS,
     N_EXITS,
     N_MISS,
+    NEEDED,
     REACH,
+    TRACK,
 )  # fmt: skip
 from .rows import CLASSES
-from .texts import COUNT, NATIVE
+from .texts import COUNT, NATIVE, least
 from .views import COUNTS, I1, bytes_of, compiled, has_room, mat, vec, vec64
 
 __all__ = ["follow"]
@@ -54,6 +56,18 @@ def _units(xc, x, body, before):
     return -1 - before
 
 
+@compiled(boolean(COUNTS, int64, int64, int64, int64))
+def _later(xc, start, stop, x, used):
+    """Puts a range of nodes and the state before it into ``miss``, where there is room."""
+    miss, count = mat(xc, L_MISS, 5), vec64(xc, L_COUNT)
+    n = count[N_MISS]
+    if not has_room(count, L_MISS, miss.shape[0], n + 1):
+        return False
+    miss[n, 0], miss[n, 1], miss[n, 2], miss[n, 3] = start, stop, x, used
+    count[N_MISS] = n + 1
+    return True
+
+
 @compiled(int64(COUNTS, int64, int64, int64, int64, int64, uint32[::1]))
 def _range(xc, i, stop, x, body, used, bits):
     """Marks the tokens at nodes ``i`` to ``stop`` that keep the one lexeme of ``x`` alive; what cannot be walked yet goes into ``miss``.
@@ -62,8 +76,9 @@ def _range(xc, i, stop, x, body, used, bits):
     """
     byte, depth, end, below = bytes_of(xc, L_TRIE_BYTE), vec(xc, L_TRIE_DEPTH), vec(xc, L_TRIE_END), vec64(xc, L_TRIE_BELOW)
     first, tokens, loops = vec(xc, L_TRIE_FIRST), vec(xc, L_TRIE_TOKENS), vec64(xc, L_LOOPS)
-    stack, exits, miss, count = mat(xc, L_STACK, 3), vec(xc, L_EXITS), mat(xc, L_MISS, 5), vec64(xc, L_COUNT)
+    stack, exits, count = mat(xc, L_STACK, 3), vec(xc, L_EXITS), vec64(xc, L_COUNT)
     table, accept, units, exit_units = mat(xc, L_TABLE, 256), vec(xc, L_ACCEPT), mat(xc, L_UNITS, 2), vec(xc, L_EXIT_UNITS)
+    tuples, exprs = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS)
     n = count[N_EXITS]
     if i < stop:
         stack[depth[i] - 1, 1], stack[depth[i] - 1, 2] = x, used
@@ -74,6 +89,14 @@ def _range(xc, i, stop, x, body, used, bits):
         if s == 0:
             i = after
             continue
+        if count[TRACK]:
+            needed = least(xc, exprs[tuples[s, 0]])
+            if needed < 0:
+                if not _later(xc, i, after, stack[d - 1, 1], used):
+                    return GROW
+                i = after
+                continue
+            count[NEEDED] = max(count[NEEDED], needed)
         if body:
             used = stack[d - 1, 2]
             used = _units(xc, s, body, used if used >= 0 else -1 - used)
@@ -99,11 +122,8 @@ def _range(xc, i, stop, x, body, used, bits):
             if status == GROW:
                 return GROW
             if status < 0:
-                at = count[N_MISS]
-                if not has_room(count, L_MISS, miss.shape[0], at + 1):
+                if not _later(xc, i + 1, after, s, used):
                     return GROW
-                miss[at, 0], miss[at, 1], miss[at, 2], miss[at, 3] = i + 1, after, s, used
-                count[N_MISS] = at + 1
                 i = after
                 continue
         stack[d, 1], stack[d, 2] = s, used
@@ -117,6 +137,7 @@ def segment(xc, x, resume, body, bits):
     """Marks in ``bits`` the tokens that stay inside the one lexeme of ``x``; lists in ``exits`` the inner nodes where it may end.
 
     With ``body``, an expression that the lexeme repeats, up to ``REACH + 1`` times: ``units`` and ``exit_units`` say how often it is used.
+    With ``TRACK``: ``NEEDED`` says how many bytes at most complete the lexeme after a token, if only in part.
 
     Returns 0 or a status: after ASK go on with ``resume``, after GROW begin anew.
     """
@@ -130,7 +151,7 @@ def segment(xc, x, resume, body, bits):
         for i in range(n):
             roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3] = miss[i, 0], miss[i, 1], miss[i, 2], miss[i, 3]
     else:
-        count[N_EXITS] = 0
+        count[N_EXITS] = count[NEEDED] = 0
         roots[0, 0], roots[0, 1], roots[0, 2], roots[0, 3] = 1, bytes_of(xc, L_TRIE_BYTE).shape[0], x, 0
     count[N_MISS] = 0
     for i in range(n):
@@ -138,11 +159,8 @@ def segment(xc, x, resume, body, bits):
         if status == GROW:
             return GROW
         if status < 0:
-            at = count[N_MISS]
-            if not has_room(count, L_MISS, miss.shape[0], at + 1):
+            if not _later(xc, roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3]):
                 return GROW
-            miss[at, 0], miss[at, 1], miss[at, 2], miss[at, 3] = roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3]
-            count[N_MISS] = at + 1
         elif _range(xc, roots[i, 0], roots[i, 1], roots[i, 2], body, roots[i, 3], bits) < 0:
             return GROW
     return ASK if count[N_MISS] else 0

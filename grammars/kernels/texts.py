@@ -487,6 +487,15 @@ def _most(xc, e):
     return -1
 
 
+@compiled(int64(COUNTS, int64))
+def least(xc, e):
+    """Bytes of a shortest member of ``e`` (a great number for a pair, where that is not known); or ASK."""
+    if e >= NATIVE and mat(xc, L_NODES, 9)[e - NATIVE, 0] == PAIR:
+        return NATIVE
+    found = mat(xc, L_ATOMS, 6)[e, 4] if e < NATIVE else mat(xc, L_NODES, 9)[e - NATIVE, 8]
+    return found if found >= 0 else ask(xc, -1 - e)
+
+
 @compiled(int64(COUNTS, int64, int64, int64))
 def pair(xc, a, b, rest):
     """What ``a`` and ``b`` have in common, then ``rest``; 0 where there is nothing, or a status."""
@@ -498,14 +507,10 @@ def pair(xc, a, b, rest):
     nodes = mat(xc, L_NODES, 9)
     alive = nodes[e - NATIVE, 8]
     if alive < 0:
-        most = _most(xc, a)
-        if b < NATIVE:
-            least = mat(xc, L_ATOMS, 6)[b, 4]
-        else:
-            least = nodes[b - NATIVE, 8] if nodes[b - NATIVE, 0] != PAIR else NATIVE
-        if least < 0:
-            return ask(xc, -1 - b)
-        if most < least:  # a shortest member of ``b`` has no more characters than bytes; else it takes a search
+        needed = least(xc, b)
+        if needed < 0:
+            return ASK
+        if _most(xc, a) < needed:  # a shortest member of ``b`` has no more characters than bytes; else it takes a search
             return ask(xc, -1 - e)
         nodes[e - NATIVE, 8] = alive = 1
     return e if alive else 0
