@@ -87,7 +87,7 @@ class Mirror:
             return self._node(WALK, self._walk_of(begun), 0, 0, rest)
         if kind == LEAF and isinstance(args[0], Except):
             return self._node(EXCEPT, self._walk_of(args[0].walk), self._atom(args[0].others), 0, rest)
-        if kind == REPEAT and (args[1] or args[2] is not None) and max(args[1], args[2] or 0) < NATIVE:
+        if self._repeats(head):
             body, lo, hi = args
             star = pool.star(body)
             self._atom(star)
@@ -107,13 +107,17 @@ class Mirror:
             return self._node(CHAIN, self._atom(head), 0, 0, rest)
         return self._atom(whole)
 
-    def _counts(self, e: int) -> bool:
-        """Whether an expression is a string's length, say: a bounded repetition of something prefix-free."""
+    def _repeats(self, e: int) -> bool:
+        """Whether an expression is a counted repetition that kernels can count (any number of times is an atom)."""
         pool = self.pool
         if pool.kinds[e] != REPEAT:
             return False
         body, lo, hi = pool.args[e]
-        return hi is not None and max(lo, hi) < NATIVE and pool.prefix_free(body)
+        return bool((lo or hi is not None) and max(lo, hi or 0) < NATIVE and not pool.is_empty(body))
+
+    def _counts(self, e: int) -> bool:
+        """Whether an expression is a string's length, say: a bounded repetition of something prefix-free."""
+        return self._repeats(e) and self.pool.args[e][2] is not None and self.pool.prefix_free(self.pool.args[e][0])
 
     def _made_of(self, body: int, e: int) -> bool:
         """Whether every member of ``e`` is known to be in ``body*``; looks at the structure only."""
