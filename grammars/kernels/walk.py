@@ -1,4 +1,4 @@
-"""Walks of the vocabulary's byte trie with a plain byte automaton (the walk with the parser is in :mod:`.earley`).
+"""Walks of the vocabulary's byte trie with a plain byte automaton (the walk with the parser is in :mod:`.masking`).
 
 The trie is in preorder (see :class:`grammars.vocabulary.Vocabulary`): a subtree is the contiguous range
 ``node .. end[node]``. A walk carries an automaton state down each path and jumps over the subtree where
