@@ -1,8 +1,9 @@
 """The numba functions of the engine, and nothing else: flat arrays in, flat arrays out.
 
 Reading order: :mod:`.memory` (tables that kernels reach through one argument), :mod:`.fields` (which there are), :mod:`.views`; the lexer:
-:mod:`.texts` (expressions that kernels derive themselves), :mod:`.rows`, :mod:`.segments`; the parser: :mod:`.closure`, :mod:`.goto`; :mod:`.entries`; both:
-:mod:`.masking`, :mod:`.stepping`; the entry: :mod:`.earley`. Besides, :mod:`.walk`: the trie walked with a plain automaton.
+:mod:`.texts` (expressions that kernels derive themselves), :mod:`.rows`, :mod:`.segments`; the parser: :mod:`.closure`, :mod:`.goto`; the
+big functions behind addresses: :mod:`.entries`; both: :mod:`.masking`, :mod:`.stepping`; the entry: :mod:`.earley`. Besides, :mod:`.walk`:
+the trie walked with a plain automaton.
 """
 
 from __future__ import annotations
