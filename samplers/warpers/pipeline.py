@@ -140,11 +140,15 @@ def _part(one: Warper | Processor | _Constraint) -> Warper:
         raise ValueError("a pipeline within a pipeline cannot have a place for the mask of its own: name CONSTRAINT in the outer one")
     if isinstance(one, Warper):
         return one
+    if isinstance(one, type):
+        raise ValueError(f"a pipeline is made of warpers, not of their classes: give {one.__name__}(...)")
     if isinstance(one, _Constraint) or not callable(one):
         raise ValueError(f"a pipeline is made of warpers, logits processors and CONSTRAINT, not of {one!r}")
     return _Foreign(one)
 
 
-def as_pipeline(warpers: Pipeline | Iterable[Warper | Processor | _Constraint]) -> Pipeline:
-    """What a decode loop's ``warpers`` argument stands for: a pipeline, or its parts in order."""
-    return warpers if isinstance(warpers, Pipeline) else Pipeline(warpers)
+def as_pipeline(warpers: Warper | Iterable[Warper | Processor | _Constraint]) -> Pipeline:
+    """What a decode loop's ``warpers`` argument stands for: a pipeline, its parts in order, or its only warper."""
+    if isinstance(warpers, Pipeline):
+        return warpers
+    return Pipeline([warpers] if isinstance(warpers, Warper) else warpers)

@@ -44,6 +44,7 @@ from samplers.warpers import (
     Tsallis,
     Typical,
     Warper,
+    as_pipeline,
 )
 from samplers.warpers.mirostat import zipf_exponent, zipf_k
 
@@ -267,6 +268,9 @@ def test_processors_of_others_get_real_texts() -> None:
 def test_pipelines_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="more than once"):
         Pipeline([CONSTRAINT, TopK(1), CONSTRAINT])
+    with pytest.raises(ValueError, match=r"not of their classes: give MinP\(\.\.\.\)"):
+        Pipeline([MinP])
+    assert as_pipeline(MinP(0.1)).describe() == Pipeline([MinP(0.1)]).describe()
     with pytest.raises(ValueError, match="made of warpers"):
         Pipeline([0.7])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="within a pipeline"):
