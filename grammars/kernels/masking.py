@@ -334,7 +334,7 @@ def _differ(pc, xc, j, x, since, bits, fresh):
         own[i] = shared[i]
     shape = segments[found, 4]
     single = shape == 2 or vec64(pc, P_COUNT)[REMEMBERS] != 0  # exits must be looked at one by one
-    leave = rows[n : 2 * n] if shape == 1 and not single else own
+    leave = rows[n : 2 * n] if single or shape == 1 else own  # of no use if single
     worst, before = 0, count[N_ROOTS]
     xc[2 * L_BASE_EXITS], xc[2 * L_BASE_EXITS + 1] = segments[found, 1], 0
     if single:
