@@ -56,8 +56,8 @@ NO_ITEMS = np.empty((0, 2), np.int32)
 #: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
 NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
-_MAX_STATES = 120_000  # 2 KB of tables each
-_MAX_EXPRESSIONS = 2_000_000
+_MAX_STATES = 80_000  # 2 KB of tables each
+_MAX_EXPRESSIONS = 400_000  # about 1 KB each
 _HASHES = ("tuple_hash", "accept_hash", "keep_hash", "node_hash", "walk_hash")
 
 
