@@ -43,7 +43,7 @@ from .kernels.fields import (
 from .kernels.masking import FIRST
 from .kernels.memory import Tables
 from .kernels.texts import NATIVE
-from .mirror import NO_PARSER, Mirror
+from .mirror import NO_ITEMS, NO_PARSER, NOTHING, Mirror
 from .regex.expr import Pool
 
 if TYPE_CHECKING:
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["Lexer", "Segment"]
 
 _SEGMENT_BYTES = 64 << 20
-NO_ITEMS = np.empty((0, 2), np.int32)
-#: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
-NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
 _MAX_STATES = 80_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 400_000  # about 1 KB each
@@ -164,13 +161,6 @@ class Lexer:
             self._view()
 
     # ------------------------------------------------------------ kernels' wishes
-    def _run(self, operation: int, a: int, b: int = 0) -> int:
-        while True:
-            status: int = earley.run(NO_PARSER, self.tables.context, operation, a, b, NO_ITEMS, *NOTHING)
-            if status >= 0:
-                return status
-            self.resolve(status)
-
     def resolve(self, status: int) -> None:
         """Answers what kernels asked of the lexer: moves of expressions, a segment, room."""
         count = self.tables.count
@@ -184,47 +174,38 @@ class Lexer:
         self.grow()
 
     # ------------------------------------------------------------ states
-    def _values(self, values: tuple[int, ...]) -> int:
+    def _made(self, operation: int, values: tuple[int, ...], flag: int = 0) -> int:
+        """The number of a tuple, which the kernel finds in ``picked``: scratch, so that it is written for each attempt."""
         n = len(values)
-        self.tables.reserve("picked", n)[:n] = values
-        return n
+        while True:
+            self.tables.reserve("picked", n)[:n] = values
+            status: int = earley.run(NO_PARSER, self.tables.context, operation, n, flag, NO_ITEMS, *NOTHING)
+            if status >= 0:
+                return status
+            self.resolve(status)
 
     def state(self, exprs: tuple[int, ...]) -> int:
         """The state of these (non-empty) expressions inside of a lexeme."""
-        exprs = tuple([self.mirror.native(e) if e < NATIVE else e for e in exprs])
-        x = 0
-        while not x:
-            status: int = earley.run(NO_PARSER, self.tables.context, earley.STATE, self._values(exprs), 0, NO_ITEMS, *NOTHING)
-            if status > 0:
-                x = status
-            else:
-                self.resolve(status)
-        return x
+        return self._made(earley.STATE, tuple([self.mirror.native(e) if e < NATIVE else e for e in exprs]))
 
     def accepts(self, positions: tuple[int, ...]) -> int:
         """The accept id of some positions."""
-        return self._positions(positions, 0)
+        return self._made(earley.POSITIONS, positions, 0)
 
     def keeps(self, positions: tuple[int, ...]) -> int:
         """The kept id of some positions."""
-        return self._positions(positions, 1)
-
-    def _positions(self, positions: tuple[int, ...], keeps: int) -> int:
-        while True:
-            found: int = earley.run(NO_PARSER, self.tables.context, earley.POSITIONS, self._values(positions), keeps, NO_ITEMS, *NOTHING)
-            if found != GROW:
-                return found
-            self.grow()
+        return self._made(earley.POSITIONS, positions, 1)
 
     def accepted(self, accept: int) -> list[int]:
         """The positions behind an accept id."""
-        first, n = self.tables.accepts[accept].tolist()
-        found: list[int] = self.tables.indices[first : first + n].tolist()
-        return found
+        return self._positions(self.tables.accepts, accept)
 
     def surviving(self, keep: int) -> list[int]:
         """The positions behind a kept id (not 0)."""
-        first, n = self.tables.keeps[keep].tolist()
+        return self._positions(self.tables.keeps, keep)
+
+    def _positions(self, lists: NDArray[np.int32], number: int) -> list[int]:
+        first, n = lists[number].tolist()
         found: list[int] = self.tables.indices[first : first + n].tolist()
         return found
 
@@ -235,8 +216,10 @@ class Lexer:
 
     def row(self, x: int) -> None:
         """Makes the row of state ``x`` where it is missing."""
-        if self.table_view[x << 8] < 0:
-            self._run(earley.ROW, x)
+        while self.table_view[x << 8] < 0:
+            status: int = earley.run(NO_PARSER, self.tables.context, earley.ROW, x, 0, NO_ITEMS, *NOTHING)
+            if status < 0:
+                self.resolve(status)
 
     # ------------------------------------------------------------ segments
     def _want(self, x: int) -> None:

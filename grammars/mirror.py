@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from .regex.expr import Pool
     from .strings import Speller
 
-__all__ = ["NO_PARSER", "Mirror"]
+__all__ = ["NOTHING", "NO_ITEMS", "NO_PARSER", "Mirror"]
 
 NO_PARSER = np.empty(0, np.int64)
-_NO_ITEMS = np.empty((0, 2), np.int32)
-_NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
+NO_ITEMS = np.empty((0, 2), np.int32)
+#: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
+NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 
 
 class Mirror:
@@ -158,32 +159,26 @@ class Mirror:
         self.tables.reserve("atoms", e + 1)[e, 2] = self.pool.nullable(e)
         return e
 
-    def _run(self, operation: int, *numbers: int) -> int:
-        items = np.zeros((3, 2), np.int32)
-        items.reshape(-1)[: len(numbers)] = numbers
+    def _run(self, operation: int, a: int = 0, b: int = 0, numbers: tuple[int, ...] = ()) -> int:
+        """What the kernel returns, given room."""
+        items = NO_ITEMS
+        if numbers:
+            items = np.zeros((3, 2), np.int32)
+            items.reshape(-1)[: len(numbers)] = numbers
         while True:
-            found: int = earley.run(NO_PARSER, self.tables.context, operation, 0, 0, items, *_NOTHING)
+            found: int = earley.run(NO_PARSER, self.tables.context, operation, a, b, items, *NOTHING)
             if found != GROW:
                 return found
             self._grow()
 
     def _spelt(self, text: int, rest: int) -> int:
-        while True:
-            found: int = earley.run(NO_PARSER, self.tables.context, earley.SPELT, text, rest, _NO_ITEMS, *_NOTHING)
-            if found != GROW:
-                return found
-            self._grow()
+        return self._run(earley.SPELT, text, rest)
 
     def _node(self, kind: int, a: int, b: int, c: int, rest: int) -> int:
-        return self._run(earley.NODE, kind, a, b, c, rest)
-
-    def _walk(self, texts: int, lo: int, hi: int, depth: int, stage: int = 0, value: int = 0) -> int:
-        return self._run(earley.WALK_OF, texts, lo, hi, depth, stage, value)
+        return self._run(earley.NODE, numbers=(kind, a, b, c, rest))
 
     def _walk_of(self, walk: Walk) -> int:
-        texts = self._set(walk.texts)
-        stage, value = _encode(walk.prefix)
-        return self._walk(texts, walk.lo, walk.hi, walk.depth, stage, value)
+        return self._run(earley.WALK_OF, numbers=(self._set(walk.texts), walk.lo, walk.hi, walk.depth, *_encode(walk.prefix)))
 
     def _set(self, texts: TextSet) -> int:
         """The number of a set of texts."""
@@ -263,11 +258,7 @@ class Mirror:
         kind, _, lo, hi, end = nodes[a - NATIVE, :5].tolist()
         if kind != COUNT or lo or end != self.pool.EPSILON:
             return None
-        while True:
-            lexeme: int = earley.run(NO_PARSER, self.tables.context, earley.CAT_OF, b, rest, _NO_ITEMS, *_NOTHING)
-            if lexeme != GROW:
-                return lexeme, hi, self.pool.min_length(self.expr(rest))
-            self._grow()
+        return self._run(earley.CAT_OF, b, rest), hi, self.pool.min_length(self.expr(rest))
 
     # ------------------------------------------------------------ counted repetitions
     def repetition(self, e: int) -> tuple[int, int, int, int] | None:
