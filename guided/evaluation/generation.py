@@ -19,6 +19,7 @@ from grammars.errors import ConstraintError, GuidedError
 from .pool import Guard
 from .report import PERCENTILES, percentiles
 from .suites import Case
+from .tables import markdown_lines
 from .verdicts import bar_of, code_digest, earlier
 
 __all__ = ["Writer", "Written", "markdown", "run_generation", "show", "summary"]
@@ -203,5 +204,5 @@ def markdown(found: Mapping[str, Any]) -> str:
     """A :func:`summary` as Markdown tables."""
     lines = []
     for _, head, rows in _rows(found):
-        lines += [f"| {' | '.join(head)} |", "|---|" + "--:|" * (len(head) - 1), *(f"| {' | '.join(row)} |" for row in rows), ""]
+        lines += markdown_lines(head, rows)
     return "\n".join(lines).rstrip()

@@ -8,18 +8,17 @@ from statistics import fmean
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from grammars.errors import GuidedError
 
 from .laws import CONTENDERS, MASKING, REFERENCE, LawRecord
+from .tables import Titled, markdown_tables, print_tables
 from .toys import distortion
 
 __all__ = ["markdown", "plot", "show", "summary"]
 
 _LEAST = 0.02  # of the plot: methods that have found every text have no error but rounding
 PEERS = frozenset(c.name for c in CONTENDERS if c.peer)
-Rows = list[tuple[str, list[str], list[list[str]]]]
 
 
 def summary(records: Sequence[LawRecord], run: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,11 +54,11 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3f}"
 
 
-def _tables(found: Mapping[str, Any]) -> Rows:
+def _tables(found: Mapping[str, Any]) -> list[Titled]:
     """``(title, head, rows)`` of every table."""
     sizes, means = found["sizes"], found["means"]
     cases = f"{len(found['common cases'])} cases"
-    tables: Rows = []
+    tables: list[Titled] = []
     head = ["method", *(f"n = {n}" for n in sizes), f"forwards, n = {sizes[-1]}", "asked", "ms"]
     rows = []
     for name, by_size in means.items():
@@ -82,22 +81,12 @@ def _tables(found: Mapping[str, Any]) -> Rows:
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Prints the tables of a :func:`summary`."""
-    for title, head, rows in _tables(found):
-        table = Table(title=title)
-        for i, name in enumerate(head):
-            table.add_column(name, justify="left" if i == 0 else "right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    print_tables(_tables(found), console)
 
 
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables of a :func:`summary` in Markdown."""
-    lines = []
-    for title, head, rows in _tables(found):
-        lines += [f"{title[0].upper()}{title[1:]}:", "", f"| {' | '.join(head)} |", "|---|" + "--:|" * (len(head) - 1)]
-        lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
-    return "\n".join(lines).rstrip()
+    return markdown_tables(_tables(found))
 
 
 def plot(found: Mapping[str, Any], path: Path, title: str = "") -> None:

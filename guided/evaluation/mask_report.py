@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from grammars.errors import GuidedError
 
 from .figures import TIMES, LikeForLike, Records, compare, figures, like_for_like
 from .report import PERCENTILES, percentiles
+from .tables import Titled, markdown_tables, print_tables
 
 __all__ = ["figure_table", "markdown", "number", "plot", "pyplot", "show", "summary"]
 
@@ -84,11 +84,11 @@ def figure_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["figure", *engines, "ratio to the better peer", "floor", "aim", "met"], rows
 
 
-def _rows(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+def _rows(found: Mapping[str, Any]) -> list[Titled]:
     """``(title, head, rows)`` of every table."""
     engines = found["engines"]
     total = [[name, *(str(e["counts"]["all"][c] or "") for c in COUNTS)] for name, e in engines.items()]
-    tables = [("verdicts: schemas", ["engine", *COUNTS], total)]
+    tables: list[Titled] = [("verdicts: schemas", ["engine", *COUNTS], total)]
     splits = [split for split in next(iter(engines.values()))["counts"] if split != "all"] if engines else []
     if len(splits) > 1:
         head = ["split", "schemas", *(f"{name}: passed" for name in engines), *(f"{name}: wrong accept" for name in engines)]
@@ -112,22 +112,12 @@ def _rows(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]
 
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Prints the tables of a :func:`summary`."""
-    for title, head, rows in _rows(found):
-        table = Table(title=title)
-        for i, name in enumerate(head):
-            table.add_column(name, justify="left" if i == 0 else "right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    print_tables(_rows(found), console)
 
 
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables of a :func:`summary` in Markdown."""
-    lines = []
-    for title, head, rows in _rows(found):
-        lines += [f"{title[0].upper()}{title[1:]}:", "", f"| {' | '.join(head)} |", "|---|" + "--:|" * (len(head) - 1)]
-        lines += [f"| {' | '.join(row)} |" for row in rows] + [""]
-    return "\n".join(lines).rstrip()
+    return markdown_tables(_rows(found))
 
 
 def plot(records: Records, path: Path, title: str = "") -> None:

@@ -22,6 +22,7 @@ from .figures import FIGURES
 from .scale import report as scale_report
 from .scale.curves import CURVES
 from .soak import Sample, growth
+from .tables import markdown_lines
 from .tokenizers import NAMES
 
 __all__ = ["app", "page"]
@@ -64,14 +65,6 @@ def _found(folder: Path, name: str) -> list[tuple[Path, Any]]:
     return [(path, json.loads(path.read_text())) for path in sorted(folder.rglob(name))]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|---|" + "--:|" * (len(head) - 1)
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
-
-
 def _ratios(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The figures of all tokenizers in one table."""
     rows = []
@@ -81,7 +74,7 @@ def _ratios(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             row = next((row for row in run["comparison"] if row["figure"] == figure.name), None)
             cells.append(f"{row['ratio']:.2f}x {row['peer']} ({row['met']})" if row else "")
         rows.append(cells)
-    yield from _table(["ratio", "floor", "aim", *(run["run"]["tokenizer"] for run in runs)], rows)
+    yield from markdown_lines(["ratio", "floor", "aim", *(run["run"]["tokenizer"] for run in runs)], rows)
 
 
 def _masks(folder: Path, plots: list[tuple[Path, str]]) -> Iterator[str]:
@@ -150,7 +143,7 @@ def _scale(folder: Path, plots: list[tuple[Path, str]]) -> Iterator[str]:
         yield f"Tokenizer {about['tokenizer']}, {about['repeats']} repeats, limit {about['seconds']:g} s a point; {versions}.\n"
         for curve in dict.fromkeys(row["curve"] for row in run["points"]):
             yield f"### {axes[curve].axis[0].upper()}{axes[curve].axis[1:]}\n"
-            yield from _table(*scale_report.table(run["points"], curve))
+            yield from markdown_lines(*scale_report.table(run["points"], curve))
             picture = path.parent / f"scale-{curve}.png"
             if picture.exists():
                 plots.append((picture, picture.name))
@@ -175,7 +168,7 @@ def _soak(folder: Path) -> Iterator[str]:
             yield f"The last third of the run holds {growth(samples):.3f} times the memory of the middle third.\n"
         step = max(1, len(samples) // 12)
         rows = [[f"{s.seconds / 60:.1f}", f"{s.schemas:,}", f"{s.masks:,}", f"{s.resident_mb:,.0f}"] for s in [*samples[::step], last]]
-        yield from _table(["minutes", "schemas", "masks", "resident MB"], rows)
+        yield from markdown_lines(["minutes", "schemas", "masks", "resident MB"], rows)
 
 
 _HOSTILE = """## Hostile input
