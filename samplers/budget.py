@@ -21,13 +21,13 @@ import numpy as np
 
 from grammars.errors import ConstraintError
 
-from .masks import Mask, serial
+from .masks import serial
 from .registry import method
 
 if TYPE_CHECKING:
     from grammars.automaton import Automaton
 
-__all__ = ["Budget", "Plan", "plain_mask"]
+__all__ = ["Budget", "Plan"]
 
 Plan = tuple[int, ...] | None  # a completion that fits into what is left; None: the state's own shortest one does
 
@@ -107,18 +107,9 @@ class Budget:
         else:
             self.automaton.fill_mask(state, row)
 
-    def mask(self, state: int, left: int, plan: Plan) -> Mask:
-        """Key and filler of the mask of a row, for :meth:`~samplers.masks.MaskTable.indices`."""
-        return self.key(state, left, plan), lambda row: self.fill(state, left, plan, row)
-
     def advance(self, state: int, plan: Plan, token: int, left: int) -> tuple[int, Plan]:
         """State and plan after ``token``, with ``left`` tokens to go after it."""
         after = self.automaton.advance(state, token)
         if after in (self.automaton.DEAD, self.automaton.DONE) or self.need(after) <= left:
             return after, None
         return after, tuple(self.automaton.shortest_completion(state) if plan is None else plan)[1:]
-
-
-def plain_mask(automaton: Automaton, state: int) -> Mask:
-    """Key and filler of the mask of ``state`` where no budget binds."""
-    return (serial(automaton), state), lambda row: automaton.fill_mask(state, row[: automaton.words])

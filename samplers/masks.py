@@ -20,9 +20,8 @@ from .device import FREE, allowed_tokens, mask_logits
 if TYPE_CHECKING:
     from grammars.automaton import Automaton
 
-__all__ = ["FREE", "Mask", "MaskTable", "Selection", "serial"]
+__all__ = ["FREE", "MaskTable", "Selection", "serial"]
 
-Mask = tuple[Hashable, Callable[[np.ndarray], object]]  # a key and what fills the key's packed row
 
 _serials: weakref.WeakKeyDictionary[Automaton, int] = weakref.WeakKeyDictionary()
 _numbers = itertools.count()
@@ -114,22 +113,3 @@ class MaskTable:
         self._table[first : first + len(new)] = torch.from_numpy(block).to(self.device)
         self._index.update(zip(new, range(first, first + len(new))))
         return list(map(self._index.get, keys))
-
-    def indices(self, wanted: Sequence[Mask | None]) -> torch.Tensor:
-        """Numbers of the masks of one step, ``int32[len(wanted)]`` on the device; good until the table starts anew.
-
-        Args:
-            wanted: for every row ``None`` (all is allowed) or a key and the function that fills the key's packed row
-                (``int32[words]``, zeros when it is called), called only if the key is not in the table.
-        """
-
-        def fill(i: int, row: np.ndarray) -> None:
-            pair = wanted[i]
-            assert pair is not None
-            pair[1](row)
-
-        return self.select([None if pair is None else pair[0] for pair in wanted], fill).indices
-
-    def allowed(self, indices: torch.Tensor) -> torch.Tensor:
-        """``bool[len(indices), width]``: what the masks at ``indices`` allow."""
-        return allowed_tokens(self._table, indices, self.width)

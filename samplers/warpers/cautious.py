@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..budget import plain_mask
-from ..masks import MaskTable
+from ..masks import MaskTable, serial
 from ..models import Context
 from ..registry import Law, method
 from ..sampling import draw
@@ -206,4 +205,7 @@ class CautiousNextToken(Warper):
             return None
         if self._table is None or self._table.width != logprobs.shape[-1]:
             self._table = MaskTable(logprobs.shape[-1], logprobs.device, automaton.words)
-        return self._table.allowed(self._table.indices([plain_mask(automaton, trial.state) for trial in trials]))
+        number = serial(automaton)
+        return self._table.select(
+            [(number, trial.state) for trial in trials], lambda i, row: automaton.fill_mask(trials[i].state, row[: automaton.words])
+        ).allowed()

@@ -31,8 +31,7 @@ def test_the_mask_is_the_definition(byte_vocab: Vocabulary, constraint: Regex) -
         plan: Plan = None
         while state != automaton.DONE:
             row = np.zeros(automaton.words, np.int32)
-            _, fill = budget.mask(state, left, plan)
-            fill(row)
+            budget.fill(state, left, plan, row)
             found = tokens_of(row)
             assert found == definition(automaton, state, left, plan), (state, left)
             token = rng.choice(sorted(found))
@@ -82,7 +81,7 @@ def test_a_plan_is_carried_where_the_shortest_completion_does_not_fit() -> None:
     taken = []
     while state != automaton.DONE:
         row = np.zeros(1, np.int32)
-        budget.mask(state, left, plan)[1](row)
+        budget.fill(state, left, plan, row)
         (token,) = tokens_of(row)
         left -= 1
         state, plan = budget.advance(state, plan, token, left)
