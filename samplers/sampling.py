@@ -9,7 +9,7 @@ import torch
 
 from .registry import method
 
-__all__ = ["Drawn", "Settings", "Warp", "choose", "draw", "top_k", "top_p"]
+__all__ = ["Drawn", "Settings", "Warp", "choose", "draw", "shape", "top_k", "top_p"]
 
 Warp = Callable[[torch.Tensor, "torch.Tensor | None"], tuple[torch.Tensor, torch.Tensor]]
 """Scores and what is allowed in, scores of the allowed tokens and :attr:`Drawn.log_kept` out: a pipeline of warpers, say."""
@@ -116,7 +116,24 @@ def choose(
         warp: shapes the distribution, and applies the mask where it stands in it, before the settings act.
     """
     scores = logits.double()
-    model = scores.logsumexp(-1)
+    warped, kept = shape(scores, allowed, settings, warp)
+    tokens = draw(warped, uniforms.to(warped.device)) if settings.temperature else warped.argmax(-1)
+    return Drawn(tokens, scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(-1), kept)
+
+
+def shape(
+    scores: torch.Tensor, allowed: torch.Tensor | None, settings: Settings, warp: Warp | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The law of a step: everything that :func:`choose` does before it draws.
+
+    Args:
+        scores: ``float64[rows, width]``, logits.
+        allowed, settings, warp: see :func:`choose`.
+
+    Returns:
+        ``float64[rows, width]``, whose softmax is the law (at temperature 0: whose greatest entry is the token), and
+        :attr:`Drawn.log_kept`.
+    """
     if warp is not None:
         warped, kept = warp(scores, allowed)
         warped = warped / settings.temperature if settings.temperature else warped
@@ -126,15 +143,12 @@ def choose(
         if allowed is not None:
             warped = warped.masked_fill(~allowed, float("-inf"))
         kept = (warped.logsumexp(-1) - total).clamp(max=0)
-    if not settings.temperature:
-        tokens = warped.argmax(-1)
-    else:
+    if settings.temperature:
         if settings.top_k is not None:
             warped = top_k(warped, settings.top_k)
         if settings.top_p is not None and settings.top_p < 1:
             warped = top_p(warped, settings.top_p)
-        tokens = draw(warped, uniforms.to(warped.device))
-    return Drawn(tokens, scores.gather(-1, tokens[:, None])[:, 0] - model, kept)
+    return warped, kept
 
 
 def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:

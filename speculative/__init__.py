@@ -1,6 +1,8 @@
 """Drafters, trees and verifiers: several tokens for one pass of the model, with the output's law unchanged.
 
-There is nothing here yet. What will live here: a method is a choice of *drafter* (what proposes tokens), *tree shape*, *stop policy*
-and *verifier*; every drafted token carries its grammar state (:mod:`grammars`), so that drafts never leave the language. What may be
-imported: :mod:`grammars`, :mod:`samplers`.
+A method is a choice of *drafter* (what proposes tokens), *tree shape*, *stop policy* and *verifier*; every proposal carries its grammar state
+(:mod:`grammars`), so drafts never leave the language and nothing is rolled back.
+
+Reading order: :mod:`.rules` (places of a text, and what may follow), :mod:`.tree` (what was proposed, and how it was drawn), :mod:`.protocol`
+(the four axes), :mod:`.shaping` (the target's law), :mod:`.verifiers`, :mod:`.pace` (how much to draft), :mod:`.decode` (the loop).
 """

@@ -104,6 +104,13 @@ class Counting:
             self._count(self._own, contexts)
         return answer
 
+    def next_logits(self, contexts: Sequence[Context]) -> torch.Tensor:
+        """The model's logits where it gives them, otherwise its log-probabilities."""
+        answer: torch.Tensor = getattr(self.model, "next_logits", self.model.next_logprobs)(contexts)
+        if self._own is not None:
+            self._count(self._own, contexts)
+        return answer
+
     def score(self, context: Context, continuations: Sequence[Sequence[int]]) -> list[torch.Tensor]:
         """See :meth:`LanguageModel.score`; a continuation is a row, and costs nothing where every prefix of it was known."""
         answer = self.model.score(context, continuations)

@@ -133,10 +133,12 @@ class HFModel:
 
     def next_logprobs(self, contexts: Sequence[Context]) -> torch.Tensor:
         """See :meth:`LanguageModel.next_logprobs`; on the model's device."""
+        return self.next_logits(contexts).double().log_softmax(-1)
+
+    def next_logits(self, contexts: Sequence[Context]) -> torch.Tensor:
+        """As :meth:`next_logprobs`, not normalised and in the model's type: for those who need the best token only, say."""
         rows = self._answers(contexts, self._logits)
-        if not rows:
-            return torch.zeros((0, self.width), dtype=torch.float64, device=self.model.device)
-        return torch.stack(rows).double().log_softmax(-1)
+        return torch.stack(rows) if rows else torch.zeros((0, self.width), dtype=self.model.dtype, device=self.model.device)
 
     def hidden(self, contexts: Sequence[Context]) -> torch.Tensor:
         """See :meth:`LanguageModel.hidden`: what the output layer reads (after the last normalisation), in the model's type.
