@@ -41,6 +41,9 @@ _WARPERS = (
     "top_n_sigma",
     "typical",
 )
+_SEARCHES: tuple[str, ...] = (
+    "beam",
+)
 _MODULES = (
     "samplers.sampling",
     "samplers.budget",
@@ -56,6 +59,7 @@ _MODULES = (
     "samplers.without_replacement",
     "samplers.options",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
+    *(f"samplers.search.{name}" for name in _SEARCHES),
 )
 
 

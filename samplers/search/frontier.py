@@ -178,7 +178,7 @@ class SearchResult:
     """What a search found.
 
     Attributes:
-        found: best first; finished texts before others.
+        found: best first; texts before what was cut.
         complete: whether the search ran to its own end; ``False``: the budget stopped it, and ``found`` is the best so far.
         forwards: distinct contexts whose next-token distribution was needed.
         expansions: nodes that were expanded.
@@ -433,20 +433,24 @@ class Space:
         method: str,
         *,
         complete: bool,
+        rest: Iterable[Node] = (),
         scores: Callable[[Node], float] | None = None,
         details: dict[str, float] | None = None,
     ) -> SearchResult:
-        """What a strategy returns: ``nodes``, finished ones first, best score first.
+        """What a strategy returns: ``nodes`` by score, finished ones first (with ending ``"cut"`` by score alone), then ``rest``.
 
         Where no node is finished though the target has an automaton, and endings are not ``"cut"``, the best one is completed by
         :meth:`close`: a search that the budget stopped early gives a valid text all the same.
 
         Args:
+            rest: nodes that the search was not done with, listed behind the others.
             scores: of the texts; ``None``: the nodes' own.
         """
         value = scores or (lambda node: node.score)
-        listed = sorted(nodes, key=lambda node: (not node.finished, -value(node), node.number))
-        if listed and not listed[0].finished and self.ending != "cut":
+        aside = self.ending != "cut"
+        listed = sorted(nodes, key=lambda node: (aside and not node.finished, -value(node), node.number))
+        listed += sorted(rest, key=lambda node: (not node.finished, -value(node), node.number))
+        if aside and listed and not listed[0].finished:
             listed[0] = self.close(listed[0]) or listed[0]
         found = [Found(node.tokens, node.logprob, value(node), node.finished, node) for node in listed]
         return SearchResult(
