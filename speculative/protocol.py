@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 
@@ -180,9 +180,14 @@ class Verifier(Protocol):
             gives one text).
     """
 
-    takes: ClassVar[tuple[How, ...]]
-    trees: ClassVar[bool]
-    invariant: ClassVar[bool]
+    @property
+    def takes(self) -> tuple[How, ...]: ...
+
+    @property
+    def trees(self) -> bool: ...
+
+    @property
+    def invariant(self) -> bool: ...
 
     def check(self, settings: Settings) -> None:
         """Raises a ``ValueError`` if it cannot follow such settings."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .tree import DraftTree
 
-__all__ = ["Shaper", "TargetRows"]
+__all__ = ["Shaper", "TargetRows", "fit"]
 
 _IMPOSSIBLE = float("-inf")
 
@@ -91,9 +91,7 @@ class Shaper:
 
         Scores of another width are cut, or filled up with what cannot come.
         """
-        scores = scores.to(self.device, torch.float64)[..., : self.width]
-        if scores.shape[-1] < self.width:
-            scores = torch.nn.functional.pad(scores, (0, self.width - scores.shape[-1]), value=_IMPOSSIBLE)
+        scores = fit(scores.to(self.device, torch.float64), self.width)
         settings = self.settings if self.settings.temperature else Settings(1.0)
         selection = self.select(places, rules)
         allowed = None if selection is None else selection.allowed()
@@ -147,6 +145,13 @@ def _pipeline(warpers: Pipeline | Iterable[Any]) -> Pipeline:
             )
     pipeline.reset()
     return pipeline
+
+
+def fit(scores: torch.Tensor, width: int) -> torch.Tensor:
+    """Scores of ``width`` tokens: what is beyond is cut, what is missing cannot come."""
+    if scores.shape[-1] >= width:
+        return scores[..., :width]
+    return torch.nn.functional.pad(scores, (0, width - scores.shape[-1]), value=_IMPOSSIBLE)
 
 
 class TargetRows:

@@ -7,8 +7,13 @@ Reading order: :mod:`.base` (the walk down a tree), :mod:`.greedy`, :mod:`.match
 
 from __future__ import annotations
 
+from .cascade import Cascade
+from .contrastive import Contrastive
 from .greedy import Greedy
 from .matching import Matching
 from .rejection import Exact, MultiCandidate, Recursive
+from .specinfer import SpecInfer
+from .spectr import SpecTr
+from .typical import Typical
 
-__all__ = ["Exact", "Greedy", "Matching", "MultiCandidate", "Recursive"]
+__all__ = ["Cascade", "Contrastive", "Exact", "Greedy", "Matching", "MultiCandidate", "Recursive", "SpecInfer", "SpecTr", "Typical"]

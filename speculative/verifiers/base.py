@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -24,9 +24,9 @@ _IMPOSSIBLE = float("-inf")
 class Base:
     """Defaults of :class:`~speculative.protocol.Verifier`."""
 
-    takes: ClassVar[tuple[How, ...]] = ("fixed", "with", "without")
-    trees: ClassVar[bool] = True
-    invariant: ClassVar[bool] = False
+    takes: tuple[How, ...] = ("fixed", "with", "without")
+    trees: bool = True
+    invariant: bool = False
 
     def check(self, settings: Settings) -> None:
         """Any settings will do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -35,8 +35,8 @@ class Greedy(Base):
         ValueError: the settings ask for sampling.
     """
 
-    takes: ClassVar[tuple[How, ...]] = ("fixed", "with", "without")
-    invariant: ClassVar[bool] = True
+    takes: tuple[How, ...] = ("fixed", "with", "without")
+    invariant: bool = True
 
     def check(self, settings: Settings) -> None:
         """Temperature 0 only."""

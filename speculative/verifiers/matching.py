@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -39,8 +39,8 @@ class Matching(Base):
     them more often. For drawn proposals (a draft model at a temperature) rejection takes more.
     """
 
-    takes: ClassVar[tuple[How, ...]] = ("fixed", "with", "without")
-    invariant: ClassVar[bool] = True
+    takes: tuple[How, ...] = ("fixed", "with", "without")
+    invariant: bool = True
 
     def verify(self, tree: DraftTree, rows: TargetRows, generator: torch.Generator) -> Verdict:
         """See :meth:`speculative.protocol.Verifier.verify`."""

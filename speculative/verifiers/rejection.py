@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -104,8 +104,8 @@ class Exact(Rejection):
     that is taken whole, a further token from ``p``. The probability that a draft is taken is the greatest there can be, ``1 - TV(p, q)``.
     """
 
-    takes: ClassVar[tuple[How, ...]] = ("with", "without", "fixed")
-    trees: ClassVar[bool] = False
+    takes: tuple[How, ...] = ("with", "without", "fixed")
+    trees: bool = False
 
 
 @method(
@@ -119,7 +119,7 @@ class Exact(Rejection):
 class MultiCandidate(Rejection):
     """Several candidates a node, drawn independently from one law (or without replacement: the paper's variant), tried in turn."""
 
-    takes: ClassVar[tuple[How, ...]] = ("with", "without", "fixed")
+    takes: tuple[How, ...] = ("with", "without", "fixed")
 
 
 @method(
@@ -135,4 +135,4 @@ class Recursive(Rejection):
     ``k``-th is judged against the law without the ``k - 1`` before it. No token is proposed twice, so none is judged in vain.
     """
 
-    takes: ClassVar[tuple[How, ...]] = ("without", "with", "fixed")
+    takes: tuple[How, ...] = ("without", "with", "fixed")
