@@ -43,6 +43,8 @@ _WARPERS = (
 )
 _SEARCHES: tuple[str, ...] = (
     "beam",
+    "best_first_beam",
+    "uid_beam",
 )
 _MODULES = (
     "samplers.sampling",

@@ -12,7 +12,7 @@ import torch
 
 from grammars import JsonSchema, Regex
 from grammars.errors import ConstraintError, DeadEnd
-from guided.evaluation.toys import END, case, names
+from guided.evaluation.toys import END, case, names, vocabulary
 from samplers.models import HFModel, TabularModel
 from samplers.search.beam import BeamRules, Pool, beam_search
 from samplers.search.frontier import SearchBudget, SearchResult, Space
@@ -84,7 +84,8 @@ def test_the_rules_differ() -> None:
     ends, prompt = [3, 4, 5, 6], [35, 9, 2]
     spent = set()
     for rule in (True, False, "never"):
-        result = beam_search(Target(HFModel(model, eos_token_ids=ends), tuple(prompt), max_tokens=30), beams=3, early_stopping=rule, ending="cut")
+        target = Target(HFModel(model, eos_token_ids=ends), tuple(prompt), max_tokens=30)
+        result = beam_search(target, beams=3, early_stopping=rule, ending="cut")
         assert_same(ours(result), theirs(model, prompt, 30, ends, num_beams=3, early_stopping=rule))
         spent.add(result.expansions)
     assert len(spent) == 3
@@ -124,7 +125,7 @@ def test_equals_the_rules_in_lists(name: str, beams: int, patience: float) -> No
     mine = ours(result)
     if name in ("random, set", "prompt", "free", "checker", "distortion"):
         assert_same(mine, plain_beam(problem, beams, 1.0, patience))
-    assert set(tokens for tokens, _ in mine) <= set(problem.masses)
+    assert {tokens for tokens, _ in mine} <= set(problem.masses)
     assert [s for _, s in mine] == sorted((s for _, s in mine), reverse=True)
 
 
@@ -242,8 +243,9 @@ def test_refusals() -> None:
     for bound in ("forwards", "tokens", "seconds"):
         with pytest.raises(ValueError, match=bound):
             SearchBudget(**{bound: 0})
+    too_long = Target(target.model, (), automaton=Regex("a{9}").compile(vocabulary()), max_tokens=3)
     with pytest.raises(ConstraintError, match="budget"):
-        beam_search(Target(case("random, set").model, (), automaton=Regex("a{9}").compile(case("random, set").automaton.vocabulary), max_tokens=3))
+        beam_search(too_long)
 
 
 def test_nothing_found_is_said() -> None:
