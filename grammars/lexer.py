@@ -17,8 +17,7 @@ Tables, indexed by state (the work is done by :mod:`.kernels.rows`):
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,80 +25,32 @@ from numpy.typing import NDArray
 from .kernels import earley
 from .kernels.entries import ADDRESSES
 from .kernels.fields import (
-    GROW,
     LEXER,
     N_ACCEPTS,
     N_ASKED_EXPRS,
-    N_EXITS,
     N_KEEPS,
     N_TUPLES,
     N_WALKS,
-    NEEDED,
     REACH,
     SEGMENT,
-    TRACK,
     WANTED,
-)  # fmt: skip
+)
 from .kernels.masking import FIRST
 from .kernels.memory import Tables
 from .kernels.texts import NATIVE
 from .mirror import NO_ITEMS, NO_PARSER, NOTHING, Mirror
 from .regex.expr import Pool
+from .segments import Segments
 
 if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
-__all__ = ["Lexer", "Segment"]
+__all__ = ["Lexer"]
 
-_SEGMENT_BYTES = 64 << 20
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
 _MAX_STATES = 80_000  # 2 KB of tables each
 _MAX_EXPRESSIONS = 400_000  # about 1 KB each
 _HASHES = ("tuple_hash", "accept_hash", "keep_hash", "node_hash", "walk_hash")
-
-
-Trie = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-
-
-class Segment:
-    """What a lexer state says of the whole vocabulary, without a parser.
-
-    Attributes:
-        row: uint32[words], tokens that stay inside the lexeme (their last byte may complete it).
-        exits: int32[n] trie nodes where the lexeme may end inside a token, ascending.
-        ends: int32[n] the ends of their subtrees.
-        following: these subtrees merged into one trie: bytes, depths, ends, firsts, tokens (as those of the vocabulary).
-        addresses: of all of it, for the kernels.
-    """
-
-    __slots__ = ("addresses", "ends", "exits", "following", "nbytes", "row")
-
-    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32], following: Trie) -> None:
-        row.setflags(write=False)
-        self.row, self.exits, self.ends, self.following = row, exits, ends, following
-        arrays = (row, exits, ends, *following)
-        self.nbytes = sum(array.nbytes for array in arrays)
-        place = [array.ctypes.data for array in arrays]
-        # 2: exits below exits; 1: tokens that stay inside below exits; 0: neither
-        behind = following[4]
-        inside = bool((row[behind >> 5] >> (behind & 31).astype(np.uint32) & np.uint32(1)).any())
-        shape = 2 if (exits[1:] < ends[:-1]).any() else int(inside)
-        self.addresses = [*place[:3], len(exits), shape, *place[3:], len(following[0]), len(behind)]
-
-
-class Repetitions(NamedTuple):
-    """How often the tokens that stay inside of a counted repetition (and what follows it) repeat its body.
-
-    Attributes:
-        used: int16[32 * words], by token; more than any token has bytes for the others.
-        past: bool[32 * words], whether the token goes on behind the last repetition.
-        exits: int32[n] trie nodes where the lexeme may end inside a token, ascending; exit_used: int32[n], likewise.
-    """
-
-    used: NDArray[np.int16]
-    past: NDArray[np.bool_]
-    exits: NDArray[np.int32]
-    exit_used: NDArray[np.int32]
 
 
 class Lexer:
@@ -126,10 +77,7 @@ class Lexer:
         count[N_TUPLES] = count[N_ACCEPTS] = count[N_KEEPS] = count[N_WALKS] = 1
         count[REACH] = vocabulary.max_token_bytes
         self.mirror = Mirror(self.pool, tables, self.grow)
-        self._segments: OrderedDict[int, Segment] = OrderedDict()
-        self._segment_bytes = self._segment_count = 0
-        self._needed: dict[int, int] = {}
-        self._repetitions: dict[tuple[int, int], Repetitions] = {}
+        self.segments = Segments(self)
         self._parents: NDArray[np.int32] | None = None
         self._view()
         assert self.accepts((0,)) == FIRST
@@ -170,7 +118,7 @@ class Lexer:
             for e in self.tables.asked_exprs[:asked].tolist():
                 self.mirror.answer(e)
         if status == SEGMENT:
-            self._want(int(count[WANTED]))
+            self.segments.want(int(count[WANTED]))
         self.grow()
 
     # ------------------------------------------------------------ states
@@ -221,133 +169,6 @@ class Lexer:
             if status < 0:
                 self.resolve(status)
 
-    # ------------------------------------------------------------ segments
-    def _want(self, x: int) -> None:
-        """Makes the segment of state ``x``, of one lexeme.
-
-        Counts too big to matter within a token are saturated first, so that ``.{0,5000}`` has a handful of segments, not 5,000.
-        """
-        tables = self.tables
-        e = int(tables.exprs[tables.tuples[x, 0]])
-        if self.mirror.is_pair(e):
-            y = self._loose(x, e)
-        else:
-            cut = self.pool.saturate(self.exprs(x)[0], self.vocabulary.max_token_bytes)
-            y = self.state((self.mirror.native(cut),))
-        number = int(tables.tuples[y, 6])
-        if not number:
-            self._segment_count = number = self._segment_count + 1
-            made = self._segments[number] = self._make_segment(y)
-            tables.reserve("segments", number + 1)[number] = made.addresses
-            tables.reserve("drops", len(made.exits))
-            self._segment_bytes += made.nbytes
-        tables.tuples[[x, y], 6] = number
-
-    def _loose(self, x: int, pair: int) -> int:
-        """The state without its bound, if ``x`` is that of a pair whose bound is so far off that no token can meet it; else ``x``."""
-        found = self.mirror.unbounded(pair)
-        reach = self.vocabulary.max_token_bytes
-        if found is None or found[1] < reach:
-            return x
-        lexeme, most, behind = found
-        y = self.state((lexeme,))
-        needed = self._needed.get(y)
-        if needed is None:
-            self.tables.count[TRACK] = 1
-            try:
-                self._walk(y, 0)
-            finally:
-                self.tables.count[TRACK] = 0
-            needed = self._needed[y] = int(self.tables.count[NEEDED])
-        # after a token of ``reach`` characters at most, a text is completed by ``needed`` more
-        if most < reach + needed - behind:
-            return x
-        if not self.tables.tuples[y, 6]:
-            self._want(y)
-        return y
-
-    def trim(self) -> None:
-        """Drops the oldest segments beyond ``_SEGMENT_BYTES``; not while a mask is being made, which may need more of them at once."""
-        while self._segment_bytes > _SEGMENT_BYTES and len(self._segments) > 1:
-            old, gone = self._segments.popitem(last=False)
-            self._segment_bytes -= gone.nbytes
-            known = self.tables.tuples[: len(self), 6]
-            known[known == old] = 0
-
-    def segment(self, x: int) -> Segment:
-        """The tokens that stay inside the lexeme of state ``x`` (of one lexeme), and where others leave it; kept for all grammars."""
-        with self.lock:
-            if not self.tables.tuples[x, 6]:
-                self.trim()
-                self._want(x)
-            return self._segments[int(self.tables.tuples[x, 6])]
-
-    def _make_segment(self, x: int) -> Segment:
-        counted = self._counted(x)
-        if counted is not None:
-            return counted
-        row, exits = self._walk(x, 0)
-        exits.sort()
-        ends = self.vocabulary.trie_end[exits]
-        return Segment(row, exits, ends, self._following(exits, ends))
-
-    def _walk(self, x: int, body: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-        """Tokens inside of the lexeme, and its exits (in any order); see :func:`grammars.kernels.segments.segment`."""
-        tables = self.tables
-        status, resume = GROW, 0
-        while status < 0:
-            if status == GROW:
-                row, resume = np.zeros(self.vocabulary.words, np.uint32), 0
-            status = earley.run(NO_PARSER, tables.context, earley.SEGMENT_OF, x, resume | body << 1, NO_ITEMS, row, *NOTHING[1:])
-            if status < 0:
-                self.resolve(status)
-                resume = 1
-        return row, tables.exits[: int(tables.count[N_EXITS])].copy()
-
-    def _counted(self, x: int) -> Segment | None:
-        """The segment of a counted repetition, out of how often each token repeats; ``None`` where that cannot be told so."""
-        tables = self.tables
-        found = self.mirror.repetition(int(tables.exprs[tables.tuples[x, 0]]))
-        if found is None:
-            return None
-        body, lo, hi, rest = found
-        reach = self.vocabulary.max_token_bytes + 1
-        hi = reach if hi < 0 else min(hi, reach)
-        units = self._repetitions.get((body, rest))
-        if units is None:
-            units = self._repetitions[body, rest] = self._repeat(body, rest, reach)
-        tokens = (units.used <= hi) & ((units.used >= lo) | ~units.past)
-        row = np.packbits(tokens, bitorder="little").view(np.uint32)
-        exits = units.exits[(units.exit_used >= lo) & (units.exit_used <= hi)]
-        ends = self.vocabulary.trie_end[exits]
-        return Segment(row, exits, ends, self._following(exits, ends))
-
-    def _repeat(self, body: int, rest: int, reach: int) -> Repetitions:
-        """How often each token repeats ``body`` before ``rest``."""
-        vocabulary, tables = self.vocabulary, self.tables
-        tables.reserve("units", 32 * vocabulary.words)
-        tables.reserve("exit_units", len(vocabulary.trie_byte))
-        tables.units[:, 0] = reach + 1
-        x = self.state((self.mirror.counted(body, reach, rest),))
-        _, exits = self._walk(x, body)
-        order = np.argsort(exits)
-        used, past = tables.units[:, 0].astype(np.int16), tables.units[:, 1].astype(bool)
-        return Repetitions(used, past, exits[order], tables.exit_units[: len(exits)][order])
-
-    def _following(self, exits: NDArray[np.int32], ends: NDArray[np.int32]) -> Trie:
-        """The trie of what follows the exits within tokens."""
-        v = self.vocabulary
-        nodes = int((ends - exits - 1).sum()) + 1
-        tokens = int((v.trie_first[ends] - v.trie_first[exits + 1]).sum())
-        work = np.empty(len(exits) + nodes, np.int32)
-        work[: len(exits)] = exits
-        trie = (
-            np.empty(nodes, np.uint8), np.empty(nodes, np.int32), np.empty(nodes, np.int32), np.empty(nodes + 1, np.int32),
-            np.empty(tokens, np.int32),
-        )  # fmt: skip
-        size = earley.following(self.tables.context, work, len(exits), v.max_token_bytes, *trie)
-        return trie[0][:size].copy(), trie[1][:size].copy(), trie[2][:size].copy(), trie[3][: size + 1].copy(), trie[4]
-
     def mergeable_from(self, data: bytes) -> int:
         """The first offset in ``data`` from which some longer token could swallow the rest of it together with what follows."""
         ends = self.vocabulary.trie_end
@@ -385,3 +206,4 @@ class Lexer:
                 return -1
             node = child
         return node
+

@@ -2,7 +2,7 @@
 
 The mask of a parser thread is the union of
 
-(a) the tokens that stay inside the current lexeme: a lexer :class:`~grammars.lexer.Segment`, kept for every
+(a) the tokens that stay inside the current lexeme: a lexer :class:`~grammars.segments.Segment`, kept for every
     grammar of the vocabulary (only *wide* states, the inside of strings and the like, have one), and
 (b) the tokens that leave it: from the listed exits only the suffixes are walked, with the parser, and pruned
     where it is dead. States that are not wide are walked from the trie's root; few nodes survive.
@@ -51,7 +51,7 @@ class MaskMaker:
 
         Returns 1 if the text may end there, plus 2 if there is a token; ``None`` where that depends on the bytes of a lexeme.
         """
-        self.lexer.trim()
+        self.lexer.segments.trim()
         tables = self.lexer.tables
         places = tables.reserve("threads", len(threads))
         for n, thread in enumerate(threads):

@@ -249,16 +249,25 @@ class Mirror:
         """Whether the kernels' ``e`` begins with what two expressions have in common."""
         return e >= NATIVE and bool(self.tables.nodes[e - NATIVE, 0] == PAIR)
 
-    def unbounded(self, pair: int) -> tuple[int, int, int] | None:
-        """(the lexeme without the bound, the bound, least bytes behind), if the first member of a pair only bounds a number from above."""
+    def bounded(self, e: int) -> tuple[int, int, int, int] | None:
+        """(body, most, pattern, rest), if ``e`` begins with what up to ``most`` times ``body`` and a pattern have in common.
+
+        Only where the body is prefix-free, and ``rest`` begins otherwise, so that bytes tell where the pattern ends.
+        """
+        if not self.is_pair(e):
+            return None
         nodes = self.tables.nodes
-        _, a, b, _, rest = nodes[pair - NATIVE, :5].tolist()
+        _, a, b, _, rest = nodes[e - NATIVE, :5].tolist()
         if a < NATIVE:
             return None
-        kind, _, lo, hi, end = nodes[a - NATIVE, :5].tolist()
-        if kind != COUNT or lo or end != self.pool.EPSILON:
+        kind, body, lo, hi, end = nodes[a - NATIVE, :5].tolist()
+        if kind != COUNT or lo or hi < 0 or end != self.pool.EPSILON or not self.pool.prefix_free(body):
             return None
-        return self._run(earley.CAT_OF, b, rest), hi, self.pool.min_length(self.expr(rest))
+        return (body, hi, b, rest) if self._disjoint(body, self.expr(rest)) else None
+
+    def chain(self, a: int, b: int) -> int:
+        """The kernels' expression of ``a`` and then ``b``."""
+        return self._run(earley.CAT_OF, a, b)
 
     # ------------------------------------------------------------ counted repetitions
     def repetition(self, e: int) -> tuple[int, int, int, int] | None:

@@ -176,6 +176,8 @@ class Parser:
                 for symbol, to in found.edges:
                     if isinstance(symbol, Rule):
                         todo += (self._name_ids[rule, to], self._name_ids[symbol, symbol.start])
+                    elif found.ahead:
+                        todo.append(self._name_ids[rule, to])
 
     def _capture(self, q: int, symbol: Symbol) -> None:
         """Makes ``q`` the stand-in for a target that the lexeme's bytes decide."""

@@ -123,11 +123,14 @@ class State:
         final: whether the rule may end here.
         skip: what may be skipped in front of the next lexeme after this state, also when that lexeme
             comes out of a rule called from here, or (where the rule ends here) from the rule's caller.
+        ahead: whether the states that the edges lead to are to be expanded together with this one: a hint, for states that masks will
+            soon ask for and that are cheap. Chains of such states must be short.
     """
 
     edges: Sequence[tuple[Symbol, Hashable]]
     final: bool = False
     skip: Skip | None = None
+    ahead: bool = False
 
 
 # ---------------------------------------------------------------- combinators

@@ -99,6 +99,11 @@ class ObjectPlan:
         self._events: dict[str | Cell, list[tuple[int, list[Goal]]]] = {}
         self._members: dict[Where, list[Member]] = {}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that matters of the members written so far is how far the declared order has got."""
+        return self.plain and not self.bit and self.remembers is None
+
     def _mentioned(self) -> dict[str, None]:
         """Every name that a condition of the record mentions."""
         record = self.record

@@ -12,6 +12,7 @@ from .effort import bounded
 from .inline import Inline, KeyPart
 from .normal import Goal
 from .objects import ObjectPlan, ObjectRule
+from .plain_objects import PlainObjectRule
 from .scalars import Part
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ class Writer:
         key = id(plan), depth
         rule = self._rules.get(key)
         if rule is None:
-            rule = ObjectRule(self, plan, depth) if isinstance(plan, ObjectPlan) else ArrayRule(self, plan, depth)
+            if isinstance(plan, ArrayPlan):
+                rule = ArrayRule(self, plan, depth)
+            else:
+                rule = (PlainObjectRule if plan.is_plain else ObjectRule)(self, plan, depth)
             self._rules[key] = rule
         return rule
 

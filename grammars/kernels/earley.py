@@ -52,8 +52,8 @@ def run(parser, lexer, operation, a, b, items, bits, old_keys, old_values):
     - STATE: the lexer state of the first ``a`` of ``picked`` inside of a lexeme.
     - POSITIONS: the id of the first ``a`` of ``picked`` among the kept (``b``) or the accept ids.
     - NODE: the expression of the first row of ``items``, see :func:`.texts.node`; WALK_OF: the walk of it, see :func:`.texts.walk`.
-    - CAT_OF: the expression ``a`` and then ``b``.
     - SPELT: the expression of text ``a`` and then ``b``.
+    - CAT_OF: the expression ``a`` and then ``b``.
     - SEGMENT_OF: the tokens that stay inside the lexeme of lexer state ``a``, into ``bits``; ``b``: 1 to go on, and twice the
       body whose repetitions are counted; see :func:`.segments.segment`.
     - CLASSES_BELOW: see :func:`.segments.classes_below`.

@@ -104,7 +104,9 @@ LEXER: list[Field] = [
     ("trie_first", 0, I32, 0, 0),
     ("trie_tokens", 0, I32, 0, 0),
     ("trie_below", 0, I64, 0, 0),  # the byte classes of all nodes below
-    ("units", 2, I32, 0, 0),  # of a segment that is being made, by token: repetitions used or -1, whether it is past the last of them
+    # of a segment that is being made, by token: repetitions used, whether it is past the last of them, least bytes to complete the lexeme
+    # (0 past them), whether it is inside of a repetition
+    ("units", 4, I32, 0, 0),
     ("exit_units", 0, I32, 0, 0),  # by exit
     ("suffix_byte", 0, np.uint8, 0, 0),  # such a trie (addresses are set by the kernels)
     ("suffix_depth", 0, I32, 0, 0),
@@ -128,7 +130,7 @@ LEXER: list[Field] = [
 # Places in the lexer's count.
 N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE, N_ACCEPTS, N_KEEPS, N_NODES, N_MOVES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EXITS = 10, 11, 12, 13, 14, 15, 16, 17, 18
-TRACK, NEEDED = 19, 20  # whether, and how many bytes it takes at most to complete a text after a token of the segment that is being made
+TRACK = 19  # of the segment that is being made: the lexer state of what is counted beside it, or 0
 
 # Indices of the fields above.
 (

@@ -33,7 +33,6 @@ from .fields import (
     L_UNITS,
     N_EXITS,
     N_MISS,
-    NEEDED,
     REACH,
     TRACK,
 )  # fmt: skip
@@ -56,32 +55,46 @@ def _units(xc, x, body, before):
     return -1 - before
 
 
-@compiled(boolean(COUNTS, int64, int64, int64, int64))
-def _later(xc, start, stop, x, used):
-    """Puts a range of nodes and the state before it into ``miss``, where there is room."""
+@compiled(boolean(COUNTS, int64, int64, int64, int64, int64))
+def _later(xc, start, stop, x, used, beside):
+    """Puts a range of nodes and the states before it into ``miss``, where there is room."""
     miss, count = mat(xc, L_MISS, 5), vec64(xc, L_COUNT)
     n = count[N_MISS]
     if not has_room(count, L_MISS, miss.shape[0], n + 1):
         return False
-    miss[n, 0], miss[n, 1], miss[n, 2], miss[n, 3] = start, stop, x, used
+    miss[n, 0], miss[n, 1], miss[n, 2], miss[n, 3], miss[n, 4] = start, stop, x, used, beside
     count[N_MISS] = n + 1
     return True
 
 
-@compiled(int64(COUNTS, int64, int64, int64, int64, int64, uint32[::1]))
-def _range(xc, i, stop, x, body, used, bits):
+@compiled(int64(COUNTS, int64, int64))
+def _beside(xc, z, byte):
+    """The lexer state after ``byte`` in state ``z`` (0: dead); or a status."""
+    if z == 0:
+        return 0
+    table = mat(xc, L_TABLE, 256)
+    if table[z, 0] < 0:
+        status = row(xc, z)
+        if status < 0:
+            return status
+    return mat(xc, L_TABLE, 256)[z, byte]
+
+
+@compiled(int64(COUNTS, int64, int64, int64, int64, int64, int64, uint32[::1]))
+def _range(xc, i, stop, x, body, used, beside, bits):
     """Marks the tokens at nodes ``i`` to ``stop`` that keep the one lexeme of ``x`` alive; what cannot be walked yet goes into ``miss``.
 
-    ``body``: what is repeated if repetitions are counted, else 0; ``used``: how often so far, as :func:`_units` says.
+    ``body``: what is repeated if repetitions are counted, else 0; ``used``: how often so far, as :func:`_units` says; ``beside``: where
+    repetitions of something are counted beside the lexeme, the state of these, 0 past the last of them.
     """
     byte, depth, end, below = bytes_of(xc, L_TRIE_BYTE), vec(xc, L_TRIE_DEPTH), vec(xc, L_TRIE_END), vec64(xc, L_TRIE_BELOW)
     first, tokens, loops = vec(xc, L_TRIE_FIRST), vec(xc, L_TRIE_TOKENS), vec64(xc, L_LOOPS)
     stack, exits, count = mat(xc, L_STACK, 3), vec(xc, L_EXITS), vec64(xc, L_COUNT)
-    table, accept, units, exit_units = mat(xc, L_TABLE, 256), vec(xc, L_ACCEPT), mat(xc, L_UNITS, 2), vec(xc, L_EXIT_UNITS)
+    table, accept, units, exit_units = mat(xc, L_TABLE, 256), vec(xc, L_ACCEPT), mat(xc, L_UNITS, 4), vec(xc, L_EXIT_UNITS)
     tuples, exprs = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS)
-    n = count[N_EXITS]
+    n, needed, counts, z = count[N_EXITS], 0, body or count[TRACK], 0
     if i < stop:
-        stack[depth[i] - 1, 1], stack[depth[i] - 1, 2] = x, used
+        stack[depth[i] - 1, 0], stack[depth[i] - 1, 1], stack[depth[i] - 1, 2] = beside, x, used
     while i < stop:
         d = depth[i]
         s = table[stack[d - 1, 1], byte[i]]
@@ -89,19 +102,27 @@ def _range(xc, i, stop, x, body, used, bits):
         if s == 0:
             i = after
             continue
-        if count[TRACK]:
-            needed = least(xc, exprs[tuples[s, 0]])
-            if needed < 0:
-                if not _later(xc, i, after, stack[d - 1, 1], used):
-                    return GROW
-                i = after
-                continue
-            count[NEEDED] = max(count[NEEDED], needed)
-        if body:
+        if counts:
             used = stack[d - 1, 2]
-            used = _units(xc, s, body, used if used >= 0 else -1 - used)
+            if body:
+                used = _units(xc, s, body, used if used >= 0 else -1 - used)
+            else:
+                z = _beside(xc, stack[d - 1, 0], byte[i])
+                needed = least(xc, exprs[tuples[s, 0]]) if z > 0 else z
+                if needed == GROW:
+                    return GROW
+                if needed < 0:
+                    if not _later(xc, i, after, stack[d - 1, 1], used, stack[d - 1, 0]):
+                        return GROW
+                    i = after
+                    continue
+                if z == 0:
+                    used = used if used < 0 else -1 - used
+                elif accept[stack[d - 1, 0]] != 0:
+                    used += 1
             for t in range(first[i], first[i + 1]):
                 units[tokens[t], 0], units[tokens[t], 1] = used if used >= 0 else -1 - used, used < 0
+                units[tokens[t], 2], units[tokens[t], 3] = needed, z > 0 and accept[z] == 0
         for t in range(first[i], first[i + 1]):
             bits[tokens[t] >> 5] |= np.uint32(1) << np.uint32(tokens[t] & 31)
         if after == i + 1:
@@ -109,10 +130,10 @@ def _range(xc, i, stop, x, body, used, bits):
             continue
         if accept[s] != 0:
             exits[n] = i
-            if body:
+            if counts:
                 exit_units[n] = used if used >= 0 else -1 - used
             n += 1
-        elif not below[i] & ~loops[s] and table[s, 0] >= 0:  # all that is below stays in this state
+        elif not counts and not below[i] & ~loops[s] and table[s, 0] >= 0:  # all that is below stays in this state
             for t in range(first[i + 1], first[after]):
                 bits[tokens[t] >> 5] |= np.uint32(1) << np.uint32(tokens[t] & 31)
             i = after
@@ -122,11 +143,11 @@ def _range(xc, i, stop, x, body, used, bits):
             if status == GROW:
                 return GROW
             if status < 0:
-                if not _later(xc, i + 1, after, s, used):
+                if not _later(xc, i + 1, after, s, used, z):
                     return GROW
                 i = after
                 continue
-        stack[d, 1], stack[d, 2] = s, used
+        stack[d, 0], stack[d, 1], stack[d, 2] = z, s, used
         i += 1
     count[N_EXITS] = n
     return 0
@@ -137,7 +158,8 @@ def segment(xc, x, resume, body, bits):
     """Marks in ``bits`` the tokens that stay inside the one lexeme of ``x``; lists in ``exits`` the inner nodes where it may end.
 
     With ``body``, an expression that the lexeme repeats, up to ``REACH + 1`` times: ``units`` and ``exit_units`` say how often it is used.
-    With ``TRACK``: ``NEEDED`` says how many bytes at most complete the lexeme after a token, if only in part.
+    With ``TRACK``, the lexer state of repetitions of something that is prefix-free and begins otherwise than what follows them in the
+    lexeme: how often that is used; how many bytes complete the lexeme at least, 0 past them; whether one has begun.
 
     Returns 0 or a status: after ASK go on with ``resume``, after GROW begin anew.
     """
@@ -149,19 +171,19 @@ def segment(xc, x, resume, body, bits):
         if not has_room(count, L_ROOTS, roots.shape[0], n):
             return GROW
         for i in range(n):
-            roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3] = miss[i, 0], miss[i, 1], miss[i, 2], miss[i, 3]
+            roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3], roots[i, 4] = miss[i, 0], miss[i, 1], miss[i, 2], miss[i, 3], miss[i, 4]
     else:
-        count[N_EXITS] = count[NEEDED] = 0
-        roots[0, 0], roots[0, 1], roots[0, 2], roots[0, 3] = 1, bytes_of(xc, L_TRIE_BYTE).shape[0], x, 0
+        count[N_EXITS] = 0
+        roots[0, 0], roots[0, 1], roots[0, 2], roots[0, 3], roots[0, 4] = 1, bytes_of(xc, L_TRIE_BYTE).shape[0], x, 0, count[TRACK]
     count[N_MISS] = 0
     for i in range(n):
         status = row(xc, roots[i, 2])
         if status == GROW:
             return GROW
         if status < 0:
-            if not _later(xc, roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3]):
+            if not _later(xc, roots[i, 0], roots[i, 1], roots[i, 2], roots[i, 3], roots[i, 4]):
                 return GROW
-        elif _range(xc, roots[i, 0], roots[i, 1], roots[i, 2], body, roots[i, 3], bits) < 0:
+        elif _range(xc, roots[i, 0], roots[i, 1], roots[i, 2], body, roots[i, 3], roots[i, 4], bits) < 0:
             return GROW
     return ASK if count[N_MISS] else 0
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .kinds import ALT, CAT, LITERAL, REPEAT
+from .kinds import ALT, BOTH, CAT, LITERAL, REPEAT
 
 if TYPE_CHECKING:
     from .expr import Pool
 
-__all__ = ["saturate"]
+__all__ = ["between", "saturate"]
 
 
 def saturate(pool: Pool, e: int, k: int) -> int:
@@ -50,3 +50,32 @@ def _repeat(pool: Pool, body: int, lo: int, hi: int | None, k: int) -> int:
     most = None if hi is None or hi >= reach else hi
     inner = saturate(pool, body, k)
     return pool.repeat(inner, least, most)
+
+
+def between(pool: Pool, e: int, few: int, memo: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Two expressions between which ``e`` lies (the first is a part of it, and it of the second), the same for many counts.
+
+    Upper bounds of repetitions above ``few`` become ``few`` in the first and none in the second, except within bodies and complements.
+    """
+    found = memo.get(e)
+    if found is None:
+        kind, args = pool.kinds[e], pool.args[e]
+        found = e, e
+        if kind == REPEAT and args[2] is not None and args[1] <= few < args[2]:
+            found = pool.repeat(args[0], args[1], few), pool.repeat(args[0], args[1], None)
+        elif kind in (ALT, BOTH, CAT):
+            make = {ALT: pool.alt, BOTH: pool.both, CAT: pool.cat}[kind]
+            parts = [between(pool, part, few, memo) for part in (_sequence(pool, e) if kind == CAT else args)]
+            if any(low != high for low, high in parts):
+                found = make(*(low for low, _ in parts)), make(*(high for _, high in parts))
+        memo[e] = found
+    return found
+
+
+def _sequence(pool: Pool, e: int) -> list[int]:
+    """The parts of a concatenation."""
+    parts = []
+    while pool.kinds[e] == CAT:
+        head, e = pool.args[e]
+        parts.append(head)
+    return [*parts, e]

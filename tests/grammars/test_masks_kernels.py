@@ -12,14 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import grammars.lexer
+import grammars.segments
 from grammars import Gbnf, JsonSchema, Lark, Regex, Vocabulary
 from grammars.automaton import Automaton
 from grammars.constraint import Constraint
 from grammars.errors import ConstraintError, LimitError, VocabularyError
-from grammars.lexer import Lexer, Segment
+from grammars.lexer import Lexer
 from grammars.limits import Limits
 from grammars.regex.charset import CharSet
+from grammars.segments import Segment
 from grammars.strings import JsonEncoder, any_text, json_string, text_except
 
 # Tokens that cross lexemes, runs of blanks, structure in the middle of words, pieces of characters, escapes and halves of them.
@@ -112,7 +113,7 @@ def explore(constraint: Constraint, seed: int, steps: int = 8) -> None:
     with pytest.MonkeyPatch.context() as patch:
         warm = constraint.compile(SHARED)
         small = constraint.compile(SHARED, Limits(arena=3))
-        patch.setattr(grammars.lexer, "_SEGMENT_BYTES", 2000)
+        patch.setattr(grammars.segments, "_BYTES", 2000)
         evicting = constraint.compile(Vocabulary(TOKENS, [EOS]))
         for text, _, mask in reversed(seen):
             for other in (warm, small, evicting):
@@ -311,15 +312,15 @@ def test_lengths_with_other_conditions_leave_no_dead_end(schema: dict[str, Any],
 
 
 def test_a_mask_may_need_more_segments_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammars.lexer, "_SEGMENT_BYTES", 1)
+    monkeypatch.setattr(grammars.segments, "_BYTES", 1)
     constraint: Constraint = Regex("[^-]{2,5}a")
     for letter in "bcdefgh":
         constraint = constraint | Regex(f"[^{letter}]{{1,6}}{letter}")
     automaton = constraint.compile(Vocabulary(TOKENS, [EOS]))
     for text in (b"", b"a", b"aa"):
         check(automaton, automaton.advance_bytes(automaton.start, text))
-    automaton._lexer.trim()
-    assert len(automaton._lexer._segments) == 1
+    automaton._lexer.segments.trim()
+    assert len(automaton._lexer.segments.kept) == 1
 
 
 # ---------------------------------------------------------------- segments
@@ -388,7 +389,7 @@ def test_segments_are_the_tokens_inside_and_what_follows() -> None:
     text_tokens = vocabulary.trie_tokens.tolist()
     nested = 0
     for x in segments_of(lexer):
-        segment: Segment = lexer.segment(x)
+        segment: Segment = lexer.segments.get(x)
         lexeme = lexer.exprs(x)[0]
         inside, ends = set(), set()
         for t in text_tokens:
