@@ -13,7 +13,7 @@ from ..models import Context, LanguageModel
 from .base import Row
 from .memory import RowMemory
 
-__all__ = ["FLOOR", "Companion", "language_model"]
+__all__ = ["FLOOR", "Companion", "Contexts", "language_model"]
 
 FLOOR = -100.0
 """Log-probabilities of a second model are taken to be at least this, so that a token it rules out does not weigh infinitely much."""
@@ -34,17 +34,17 @@ def language_model(model: Any) -> LanguageModel:
     raise ModelError(f"a {type(model).__name__} is no language model: pass a samplers.models.LanguageModel or a Hugging Face causal model")
 
 
-class Companion:
-    """A model that reads along: its contexts follow the rows.
+class Contexts:
+    """The contexts of rows: each is extended from that of the last step where there was one.
 
     Args:
-        model: see :func:`language_model`.
         prompt: what stands in place of the rows' own prompts; ``None``: they themselves.
         last: how many of the last tokens of the rows' own prompts are kept; ``None``: all.
+        before: what is put before the prompts (a control code, say).
     """
 
-    def __init__(self, model: Any, prompt: Sequence[int] | None = None, *, last: int | None = None) -> None:
-        self.model, self.last = language_model(model), last
+    def __init__(self, prompt: Sequence[int] | None = None, *, last: int | None = None, before: Sequence[int] = ()) -> None:
+        self.last, self.before = last, tuple(before)
         self.prompt = None if prompt is None else tuple(prompt)
         self._memory: RowMemory[Context] = RowMemory()
 
@@ -52,19 +52,44 @@ class Companion:
         """Forgets the text in progress."""
         self._memory.clear()
 
-    def contexts(self, rows: Sequence[Row]) -> list[Context]:
-        """The context of each row, extended from that of the last step where there was one."""
+    def start(self, row: Row) -> Context:
+        """The context of a row's prompt, without what was generated."""
+        own = row.tokens[0 if self.last is None else max(0, row.prompt - self.last) : row.prompt]
+        prompt = own if self.prompt is None else self.prompt
+        return Context([int(token) for token in (*self.before, *prompt)])
+
+    def of(self, rows: Sequence[Row]) -> list[Context]:
+        """The context of each row."""
         found = []
         for row in rows:
-            before = self._memory.recall(row)
-            if before is not None:
-                found.append(before.extend(int(row.tokens[-1])))
+            known = self._memory.recall(row)
+            if known is not None:
+                found.append(known.extend(int(row.tokens[-1])))
             else:
-                own = row.tokens[0 if self.last is None else max(0, row.prompt - self.last) : row.prompt]
-                prompt = own if self.prompt is None else self.prompt
-                found.append(self.model.context([int(token) for token in (*prompt, *row.made)]))
+                found.append(self.start(row).extend([int(token) for token in row.made]))
         self._memory.keep(rows, found)
         return found
+
+
+class Companion:
+    """A model that reads along: its contexts follow the rows.
+
+    Args:
+        model: see :func:`language_model`.
+        prompt, last, before: see :class:`Contexts`.
+    """
+
+    def __init__(self, model: Any, prompt: Sequence[int] | None = None, *, last: int | None = None, before: Sequence[int] = ()) -> None:
+        self.model = language_model(model)
+        self.texts = Contexts(prompt, last=last, before=before)
+
+    def reset(self) -> None:
+        """Forgets the text in progress."""
+        self.texts.reset()
+
+    def contexts(self, rows: Sequence[Row]) -> list[Context]:
+        """The context of each row, extended from that of the last step where there was one."""
+        return self.texts.of(rows)
 
     def logprobs(self, rows: Sequence[Row], scores: torch.Tensor) -> torch.Tensor:
         """Log-probabilities of the next tokens, at least :data:`FLOOR`, with shape, type and device of ``scores``.
