@@ -48,9 +48,10 @@ class DraftTree:
         draws: of each node, the proposals there, in the order they were made.
         chances: of each node, the drafter's estimate of the probability that it is accepted once its parent is; ``None``: it has none.
         sources: of each node, the name of what proposed it first (statistics are kept by it).
+        closed: nodes at which nothing more is to be proposed: a drafter knows no further child, or a stop policy said so.
     """
 
-    __slots__ = ("_children", "chances", "depths", "draws", "parents", "places", "rules", "sources", "tokens")
+    __slots__ = ("_children", "chances", "closed", "depths", "draws", "parents", "places", "rules", "sources", "tokens")
 
     def __init__(self, place: Place, rules: Rules) -> None:
         self.rules = rules
@@ -59,6 +60,7 @@ class DraftTree:
         self.draws: list[list[Draw]] = [[]]
         self.chances: list[float | None] = [None]
         self.sources: list[str] = [""]
+        self.closed: set[int] = set()
         self._children: list[dict[int, int]] = [{}]
 
     def __len__(self) -> int:
@@ -82,8 +84,8 @@ class DraftTree:
     ) -> int | None:
         """Proposes ``token`` after node ``parent``; returns its node.
 
-        A token that is there already keeps its node: a second draw of it is noted (it counts for verifiers that look at several draws), a
-        second fixed proposal changes nothing.
+        A token that is there already keeps its node, and the proposal is noted beside the earlier ones: which proposals there are must not
+        depend on what was drawn. Only a second fixed one changes nothing.
 
         Returns:
             ``None`` where the rules do not let a ``fixed`` token follow; nothing is changed then.
@@ -96,7 +98,7 @@ class DraftTree:
             raise ValueError("a drawn token states the law that it was drawn from, a fixed one has none")
         node = self._children[parent].get(token)
         if node is not None:
-            if how == "fixed":
+            if how == "fixed" and any(draw.node == node and draw.how == "fixed" for draw in self.draws[parent]):
                 return node
             if how == "without" and any(draw.node == node and draw.law is law for draw in self.draws[parent]):
                 raise ValueError(f"token {token} was drawn without replacement, and is there already")
