@@ -46,6 +46,18 @@ _SEARCHES: tuple[str, ...] = (
     "best_first_beam",
     "uid_beam",
 )
+_GUIDES = (
+    "args",
+    "arm",
+    "blockwise",
+    "controlled",
+    "fudge",
+    "gedi",
+    "grace",
+    "log_linear",
+    "nado",
+    "rad",
+)
 _MODULES = (
     "samplers.sampling",
     "samplers.budget",
@@ -61,6 +73,7 @@ _MODULES = (
     "samplers.without_replacement",
     "samplers.options",
     *(f"samplers.warpers.{name}" for name in _WARPERS),
+    *(f"samplers.guides.{name}" for name in _GUIDES),
     *(f"samplers.search.{name}" for name in _SEARCHES),
 )
 
