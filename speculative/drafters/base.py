@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from ..protocol import Drafter, Outcome, Shape, StepInfo
     from ..rules import Place, Rules
 
-__all__ = ["BaseDrafter", "Lookup", "Proposal", "draft_below", "graft", "grow", "how_of", "settle"]
+__all__ = ["LAW", "BaseDrafter", "Lookup", "Proposal", "draft_below", "graft", "grow", "how_of", "settle", "subset"]
 
 Wanted = tuple[int, int, int]
 """Which tree, which of its nodes, and how many more children."""
 Proposal = tuple[int, float | None]
 """A token, and the estimated probability that it is accepted (``None``: no estimate)."""
+LAW = "a drafter of fixed proposals: the law is the verifier's"
+"""Of drafters in the table of methods."""
 
 
 class BaseDrafter:
@@ -125,6 +127,17 @@ class Lookup(BaseDrafter):
 
 
 # ---------------------------------------------------------------- drafts below drafts
+def subset(step: StepInfo, some: Sequence[int], limits: Sequence[int] | None = None, depths: Sequence[int] | None = None) -> StepInfo:
+    """A step of some of its rows, with other limits and depths where they are given."""
+    return replace(
+        step,
+        rows=[step.rows[i] for i in some],
+        rules=[step.rules[i] for i in some],
+        limits=[step.limits[i] for i in some] if limits is None else limits,
+        depths=[step.depths[i] for i in some] if depths is None else depths,
+    )
+
+
 def graft(tree: DraftTree, node: int, branch: DraftTree) -> list[int]:
     """Puts ``branch``, a draft after the place of ``node``, below it, with all its draws.
 
@@ -173,13 +186,7 @@ def draft_below(
     ]
     if not some:
         return [False] * len(trees)
-    part = replace(
-        step,
-        rows=[step.rows[i] for i in some],
-        rules=[step.rules[i] for i in some],
-        limits=[room[i] for i in some],
-        depths=[deep[i] for i in some],
-    )
+    part = subset(step, some, [room[i] for i in some], [deep[i] for i in some])
     places = [trees[i].places[nodes[i]] for i in some]
     found = drafter.draft(places, [shapes[i] for i in some], part, [generators[i] for i in some])
     added = [False] * len(trees)

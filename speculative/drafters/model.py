@@ -21,7 +21,7 @@ __all__ = ["ModelDrafter"]
 
 
 class ModelDrafter(BaseDrafter):
-    """Draws from a smaller model over the target's token ids, masked by the same states and shaped by the same temperature, top-k and top-p.
+    """Draws from a smaller model over the target's token ids, masked by the same states, with the same temperature, top-k and top-p.
 
     A round is one forward of the draft model, over all nodes of all rows that are grown in it.
 
@@ -87,7 +87,7 @@ class ModelDrafter(BaseDrafter):
             left[[tree.tokens[child] for child in there]] = float("-inf")
         else:
             left = law
-        found = children(left, count, how, generator)
+        found = children(left, count, how, generator) if left is law or bool((left > float("-inf")).any()) else []
         for token in found:
             tree.add(node, token, None if how == "fixed" else law, how, chance=float(law[token].exp()), source=self.name)
         if len(found) < count:
