@@ -11,7 +11,9 @@
     processor = guided.GuidedLogitsProcessor(tokenizer, guided.Regex(r"\\d+"))   # for model.generate
 
 Reading order: :mod:`.inputs` (what may stand for a constraint), :mod:`.model` (a loaded model), :mod:`.prompts` (chat templates),
-:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.sampling` (``sample``) with :mod:`.sampled`;
+:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.strategies` (searches, as values) with
+:mod:`.searching` (``generate(search=...)``) and :mod:`.custom_generate` (the same in Hugging Face's ``generate``);
+:mod:`.sampling` (``sample``) with :mod:`.sampled`;
 :mod:`.answers` (``choose``) and :mod:`.fields` (``field_probabilities``); :mod:`.processor` (the Hugging Face plug-in);
 :mod:`.packaged` (the demo model); :mod:`.cli` (the command ``guided``); :mod:`.evaluation` (verdicts, times and laws of samplers).
 
@@ -52,7 +54,10 @@ if TYPE_CHECKING:
         fill_masks,
     )
     from samplers import Budget, Drawn, Law, MaskTable, Method, Request, Settings, Step, decode, method, methods
+    from samplers.search.frontier import SearchBudget
+    from samplers.search.trace import Trace
 
+    from . import strategies
     from .answers import Choices, Option, choose
     from .api import generate, stream
     from .fields import Field, FieldValue, field_probabilities
@@ -60,13 +65,14 @@ if TYPE_CHECKING:
     from .model import Model, load
     from .partial import partial_json
     from .processor import GuidedLogitsProcessor
-    from .result import Partial, Result, Timings
+    from .result import Alternative, Partial, Result, SearchReport, Timings
     from .sampled import Sampled, WeightedText
     from .sampling import sample
 
     __version__: str
 
 __all__ = [
+    "Alternative",
     "AnyJson",
     "Automaton",
     "Budget",
@@ -100,9 +106,12 @@ __all__ = [
     "Result",
     "Sampled",
     "SchemaError",
+    "SearchBudget",
+    "SearchReport",
     "Settings",
     "Step",
     "Timings",
+    "Trace",
     "Vocabulary",
     "VocabularyError",
     "WeightedText",
@@ -118,10 +127,13 @@ __all__ = [
     "methods",
     "partial_json",
     "sample",
+    "strategies",
     "stream",
 ]
 
+_FROM_SAMPLERS = {"SearchBudget": "samplers.search.frontier", "Trace": "samplers.search.trace"}
 _LAZY = {
+    "Alternative": ".result",
     "Choices": ".answers",
     "Field": ".fields",
     "FieldValue": ".fields",
@@ -131,6 +143,7 @@ _LAZY = {
     "Partial": ".result",
     "Result": ".result",
     "Sampled": ".sampled",
+    "SearchReport": ".result",
     "Timings": ".result",
     "WeightedText": ".sampled",
     "choose": ".answers",
@@ -148,6 +161,10 @@ def __getattr__(name: str) -> Any:
     """Loads a public name on its first use (PEP 562)."""
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name], __name__), name)
+    elif name in _FROM_SAMPLERS:
+        value = getattr(import_module(_FROM_SAMPLERS[name]), name)
+    elif name == "strategies":
+        value = import_module(".strategies", __name__)
     elif name in grammars.__all__:
         value = getattr(grammars, name)
     elif name in samplers.__all__:

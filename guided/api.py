@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,15 @@ from .model import Compiled, Model, load
 from .partial import NOTHING
 from .prompts import Prompt, is_single, prompt_ids
 from .result import Partial, Result, Timings
+from .searching import Search, checked
+from .searching import search as run_search
 
 if TYPE_CHECKING:
+    from samplers.search.frontier import Progress, SearchBudget
+    from samplers.search.trace import Trace
     from samplers.warpers import Pipeline
+
+    from .strategies import Strategy
 
 __all__ = ["generate", "stream"]
 
@@ -138,6 +144,10 @@ def generate(
     chat: bool = True,
     instruct: bool = True,
     warpers: Pipeline | Sequence[Any] | None = None,
+    search: Strategy | None = None,
+    search_budget: SearchBudget | None = None,
+    trace: Trace | str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Any:
     """Text that fits a constraint, and its value.
 
@@ -158,6 +168,12 @@ def generate(
         warpers: a :class:`samplers.warpers.Pipeline`, or its parts in order (logits processors of Hugging Face, too): they shape each
             step's distribution before ``temperature``, ``top_k`` and ``top_p`` do. The constraint's mask comes first, or where
             ``CONSTRAINT`` stands among them; the pipeline's ``law`` and ``target`` state what a step then follows.
+        search: a strategy of :mod:`guided.strategies`: the text is searched for instead of sampled, and ``result.search`` has its score,
+            the alternatives and what the search cost. ``temperature`` is then that of the distribution that is searched, above 0.
+        search_budget: what each search may spend; at its end the result is the best text so far.
+        trace: of one search: a :class:`samplers.search.trace.Trace` that receives the search tree, or the file to write it to: a page for a
+            name that ends in ``.html``, JSON otherwise.
+        progress: called during a search with a :class:`samplers.search.frontier.Progress`.
 
     Returns:
         A :class:`Result`, or a list of them for a list of prompts.
@@ -173,9 +189,21 @@ def generate(
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
     job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers))
+    if search is not None:
+        return _searched(job, Search(search, search_budget, trace, progress), temperature, single)
+    if (search_budget, trace, progress) != (None, None, None):
+        raise ValueError("search_budget, trace and progress are of a search: give search=..., a strategy of guided.strategies")
     results: list[Result] = []
     for at in range(0, len(job.requests), batch_size):
         results += _batch(job, job.requests[at : at + batch_size])
+    return results[0] if single else results
+
+
+def _searched(job: _Job, wanted: Search, temperature: float, single: bool) -> Any:
+    """The results of a strategy, prompt by prompt: they share the model's cache of prefixes."""
+    steps = {"top_k": job.settings.top_k, "top_p": job.settings.top_p, "warpers": job.warpers}
+    checked(wanted, len(job.requests), temperature, steps)
+    results = [run_search(job.model, request, wanted, temperature, job.value, job.compile_time, job.began) for request in job.requests]
     return results[0] if single else results
 
 

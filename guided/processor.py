@@ -191,6 +191,18 @@ class GuidedLogitsProcessor(LogitsProcessor):
         self._rows: _Rows | None = None
         self._places: deque[list[_Place]] = deque(maxlen=_KEPT_STEPS)  # of the last steps, rows in the order of the last one
 
+    def automaton(self, prompt: int) -> Automaton | None:
+        """The compiled constraint of a prompt of the batch, by its number; ``None``: it is free.
+
+        Raises:
+            ConstraintError: there are several constraints, and none for it.
+        """
+        if len(self._groups) == 1:
+            return self._groups[0].automaton
+        if prompt >= len(self._groups):
+            raise ConstraintError(f"{len(self._groups)} constraints, and none for prompt {prompt}: give one, or one a prompt")
+        return self._groups[prompt].automaton
+
     def __copy__(self) -> Self:
         """A processor that goes on from here by itself; what was compiled, and the table of masks, are shared."""
         made = object.__new__(type(self))

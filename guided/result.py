@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["Partial", "Result", "Timings"]
+if TYPE_CHECKING:
+    from samplers.search.trace import Trace
+
+__all__ = ["Alternative", "Partial", "Result", "SearchReport", "Timings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,55 @@ class Timings:
     compile: float
     first: float
     total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A text that a search found.
+
+    Attributes:
+        value, text, tokens, finish_reason: as in :class:`Result`.
+        score: what the strategy ranks by.
+        logprob: of the text under the model, at the temperature asked for.
+    """
+
+    value: Any
+    text: str
+    tokens: list[int] = field(repr=False)
+    finish_reason: Literal["complete", "length"]
+    score: float
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """How a text was searched for.
+
+    Attributes:
+        method: the strategy's name in the table of methods.
+        alternatives: all texts that were found, best first; the first one is the result.
+        complete: whether the search ran to its own end; ``False``: its budget stopped it.
+        forwards: distinct contexts whose next-token distribution was needed.
+        expansions, tokens: prefixes that were expanded, and made.
+        seconds: wall time of the search.
+        details: further numbers, named by the strategy.
+        trace: the search tree where one was asked for.
+    """
+
+    method: str
+    alternatives: list[Alternative]
+    complete: bool
+    forwards: int
+    expansions: int
+    tokens: int
+    seconds: float
+    details: dict[str, float]
+    trace: Trace | None = field(repr=False, default=None)
+
+    @property
+    def score(self) -> float:
+        """Of the best text."""
+        return self.alternatives[0].score
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +86,7 @@ class Result:
         prompt_tokens: length of the prompt.
         seed: the row's seed; with the same model, prompt and settings it gives the same text.
         timings: seconds.
+        search: how it was searched for, with the alternatives; ``None`` where it was sampled.
     """
 
     value: Any
@@ -45,6 +98,7 @@ class Result:
     prompt_tokens: int = field(repr=False)
     seed: int = field(repr=False)
     timings: Timings = field(repr=False)
+    search: SearchReport | None = field(repr=False, default=None)
 
     @property
     def logprob(self) -> float:
