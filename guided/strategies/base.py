@@ -1,16 +1,4 @@
-"""Search strategies as values, for ``guided.generate(..., search=...)`` and for ``generate`` of Hugging Face::
-
-    from guided.strategies import Beam, BestOfN
-
-    guided.generate(model, "Write a headline.", schema, search=Beam(beams=4))
-    network.generate(**inputs, custom_generate=Beam(beams=4), max_new_tokens=40)
-
-A strategy names a function of :mod:`samplers.search` (or a block-wise guide of :mod:`samplers.guides`) and holds its arguments, which are
-documented there; this module only checks them, and turns what users have (functions of a text, words) into what samplers take.
-
-What scores texts may be: a function of the generated text; :class:`OfValue`, a function of what the text becomes (the parsed object, an
-instance of the type); or any score of :mod:`samplers.scores`.
-"""
+"""What strategies share: where they run, what they take as scores, and the three ways in which they are called."""
 
 from __future__ import annotations
 
@@ -31,16 +19,7 @@ if TYPE_CHECKING:
     from samplers.search.trace import Trace
     from samplers.target import Target
 
-__all__ = [
-    "STRATEGIES",
-    "Beam",
-    "BestFirstBeam",
-    "DiverseBeam",
-    "OfValue",
-    "Setting",
-    "Strategy",
-    "UidBeam",
-]
+__all__ = ["OfValue", "Setting", "Strategy", "score_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +150,7 @@ class Strategy:
         **model_kwargs: Any,
     ) -> Any:
         """The strategy as ``custom_generate`` of Hugging Face's ``generate``; see :func:`guided.custom_generate.run`."""
-        from .custom_generate import run
+        from ..custom_generate import run
 
         return run(
             self,
@@ -204,70 +183,3 @@ def _check(strategy: str, name: str, value: Any, annotation: str) -> None:
     if not fine:
         wanted = "a whole number from 1 on" if "int" in kinds else "a finite number" if "float" in kinds else "true or false"
         raise ValueError(f"{strategy}: {name} must be {wanted}{' or None' * ('None' in kinds)}, not {value!r}")
-
-
-# ---------------------------------------------------------------- beams
-@dataclass(frozen=True)
-class Beam(Strategy):
-    """Beam search with the rules of transformers; see :func:`samplers.search.beam.beam_search`."""
-
-    function: ClassVar[str] = "samplers.search.beam:beam_search"
-
-    beams: int = 4
-    length_penalty: float = 1.0
-    early_stopping: bool | str = False
-    patience: float = 1.0
-    finished: str = "aside"
-
-
-@dataclass(frozen=True)
-class BestFirstBeam(Strategy):
-    """The texts of a beam with fewer expansions; see :func:`samplers.search.best_first_beam.best_first_beam_search`."""
-
-    function: ClassVar[str] = "samplers.search.best_first_beam:best_first_beam_search"
-
-    beams: int | None = 4
-    n: int = 1
-    length_penalty: float = 0.0
-    finished: str = "compete"
-    batch: int = 1
-
-
-@dataclass(frozen=True)
-class DiverseBeam(Strategy):
-    """Groups of beams that avoid each other's tokens; see :func:`samplers.search.diverse_beam.diverse_beam_search`."""
-
-    function: ClassVar[str] = "samplers.search.diverse_beam:diverse_beam_search"
-
-    beams: int = 6
-    groups: int = 3
-    diversity: float = 0.5
-    dissimilarity: str = "hamming"
-    n: int = 2
-    length_penalty: float = 1.0
-    early_stopping: bool | str = False
-
-
-@dataclass(frozen=True)
-class UidBeam(Strategy):
-    """A beam that prefers evenly spread surprisals; see :func:`samplers.search.uid_beam.uid_beam_search`."""
-
-    function: ClassVar[str] = "samplers.search.uid_beam:uid_beam_search"
-
-    regulariser: str = "square"
-    weight: float = 0.5
-    search: str = "beam"
-    beams: int = 4
-    length_penalty: float = 0.0
-    early_stopping: bool | str = False
-    patience: float = 1.0
-    n: int = 1
-
-
-STRATEGIES: dict[str, type[Strategy]] = {
-    "beam": Beam,
-    "best-first-beam": BestFirstBeam,
-    "diverse-beam": DiverseBeam,
-    "uid-beam": UidBeam,
-}
-"""The strategies by the names that the command line knows."""

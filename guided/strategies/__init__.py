@@ -1,0 +1,62 @@
+"""Search strategies as values, for ``guided.generate(..., search=...)`` and for ``generate`` of Hugging Face::
+
+    from guided.strategies import Beam, BestOfN
+
+    guided.generate(model, "Write a headline.", schema, search=Beam(beams=4))
+    network.generate(**inputs, custom_generate=Beam(beams=4), max_new_tokens=40)
+
+A strategy names a function of :mod:`samplers.search` (or a block-wise guide of :mod:`samplers.guides`) and holds its arguments, which are
+documented there; this module only checks them, and turns what users have (functions of a text, words) into what samplers take.
+
+What scores texts may be: a function of the generated text; :class:`OfValue`, a function of what the text becomes (the parsed object, an
+instance of the type); or any score of :mod:`samplers.scores`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+from .base import OfValue, Setting, Strategy, score_of
+from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
+
+__all__ = [
+    "STRATEGIES",
+    "Beam",
+    "BestFirstBeam",
+    "DiverseBeam",
+    "OfValue",
+    "Setting",
+    "Strategy",
+    "UidBeam",
+    "score_of",
+    "strategy",
+]
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    "beam": Beam,
+    "best-first-beam": BestFirstBeam,
+    "diverse-beam": DiverseBeam,
+    "uid-beam": UidBeam,
+}
+"""The strategies by the names that the command line knows."""
+
+
+def strategy(name: str, options: dict[str, Any]) -> Strategy:
+    """The strategy of a name in :data:`STRATEGIES`, with some of its fields.
+
+    Raises:
+        ValueError: an unknown name or field, a field that is missing, or a value that it does not take.
+    """
+    if name not in STRATEGIES:
+        raise ValueError(f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
+    kind = STRATEGIES[name]
+    known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
+    for option in options:
+        if option not in known:
+            raise ValueError(f"the strategy {name!r} has no field {option!r}; it has {', '.join(known)}")
+    for each in known.values():
+        if each.name not in options and each.default is MISSING and each.default_factory is MISSING:
+            what = "a reward" if each.name in kind.scores else each.name
+            raise ValueError(f"the strategy {name!r} needs {what}")
+    return kind(**options)
