@@ -28,7 +28,7 @@ from .searching import search as run_search
 if TYPE_CHECKING:
     from samplers.search.frontier import Progress, SearchBudget
     from samplers.search.trace import Trace
-    from samplers.warpers import Pipeline
+    from samplers.warpers import Pipeline, Warper
 
     from .strategies import Strategy
 
@@ -58,7 +58,7 @@ class _Job:
         self.began = time.perf_counter()
         self.model = model if isinstance(model, Model) else load(model)
         self.settings = Settings(options.temperature, options.top_k, options.top_p)
-        self.warpers = options.warpers
+        self.warpers = _shaping(options, self.model)
         if options.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {options.max_tokens}")
         self.target: Target = target_of(constraint)
@@ -122,6 +122,16 @@ class _Options:
     chat: bool
     instruct: bool
     warpers: Pipeline | Sequence[Any] | None = None
+    guide: Warper | Sequence[Warper] | None = None
+
+
+def _shaping(options: _Options, model: Model) -> Pipeline | None:
+    """The warpers, and the guide behind them; ``None`` where there is neither."""
+    if options.warpers is None and options.guide is None:
+        return None
+    from samplers.guides import with_guide
+
+    return with_guide(options.warpers, options.guide, model.vocabulary.eos_token_ids)
 
 
 def _seeds(seed: int, count: int) -> list[int]:
@@ -144,6 +154,7 @@ def generate(
     chat: bool = True,
     instruct: bool = True,
     warpers: Pipeline | Sequence[Any] | None = None,
+    guide: Warper | Sequence[Warper] | None = None,
     search: Strategy | None = None,
     search_budget: SearchBudget | None = None,
     trace: Trace | str | Path | None = None,
@@ -168,6 +179,8 @@ def generate(
         warpers: a :class:`samplers.warpers.Pipeline`, or its parts in order (logits processors of Hugging Face, too): they shape each
             step's distribution before ``temperature``, ``top_k`` and ``top_p`` do. The constraint's mask comes first, or where
             ``CONSTRAINT`` stands among them; the pipeline's ``law`` and ``target`` state what a step then follows.
+        guide: one of :mod:`samplers.guides`, or several in order: a reward, a value, a classifier or other models steer each step. It comes
+            after the mask and the warpers, so it is asked about allowed tokens only.
         search: a strategy of :mod:`guided.strategies`: the text is searched for instead of sampled, and ``result.search`` has its score,
             the alternatives and what the search cost. ``temperature`` is then that of the distribution that is searched, above 0.
         search_budget: what each search may spend; at its end the result is the best text so far.
@@ -188,9 +201,9 @@ def generate(
     prompts: Sequence[Any] = [prompt] if single else prompt
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-    job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers))
+    job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide))
     if search is not None:
-        return _searched(job, Search(search, search_budget, trace, progress), temperature, single)
+        return _searched(job, Search(search, search_budget, trace, progress), temperature, {"guide": guide, "warpers": warpers}, single)
     if (search_budget, trace, progress) != (None, None, None):
         raise ValueError("search_budget, trace and progress are of a search: give search=..., a strategy of guided.strategies")
     results: list[Result] = []
@@ -199,9 +212,9 @@ def generate(
     return results[0] if single else results
 
 
-def _searched(job: _Job, wanted: Search, temperature: float, single: bool) -> Any:
+def _searched(job: _Job, wanted: Search, temperature: float, shaping: dict[str, Any], single: bool) -> Any:
     """The results of a strategy, prompt by prompt: they share the model's cache of prefixes."""
-    steps = {"top_k": job.settings.top_k, "top_p": job.settings.top_p, "warpers": job.warpers}
+    steps = {"top_k": job.settings.top_k, "top_p": job.settings.top_p, **shaping}
     checked(wanted, len(job.requests), temperature, steps)
     results = [run_search(job.model, request, wanted, temperature, job.value, job.compile_time, job.began) for request in job.requests]
     return results[0] if single else results
@@ -231,6 +244,7 @@ def stream(
     chat: bool = True,
     instruct: bool = True,
     warpers: Pipeline | Sequence[Any] | None = None,
+    guide: Warper | Sequence[Warper] | None = None,
 ) -> Iterator[Partial | Result]:
     """As :func:`generate` for one prompt, piece by piece.
 
@@ -242,7 +256,7 @@ def stream(
     """
     if not is_single(prompt):
         raise ValueError("stream takes one prompt (a text or a list of messages); generate takes lists of prompts")
-    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers)
+    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide)
     return _pieces(_Job(model, [prompt], constraint, options))
 
 

@@ -14,7 +14,7 @@ from .args import ARGS
 from .arm import AutoregressiveReward, NextTokenReward
 from .blocks import Block, Blocks
 from .blockwise import blockwise
-from .controlled import ControlledDecoding, WeightedSum
+from .controlled import ControlledDecoding
 from .decode import Guided, TokenRecord, guided_decode
 from .fudge import Fudge
 from .gedi import GeDi
@@ -45,7 +45,6 @@ __all__ = [
     "Tilt",
     "TokenRecord",
     "WeakToStrong",
-    "WeightedSum",
     "blockwise",
     "grace",
     "guided_decode",

@@ -2,43 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-import torch
-
 from ..registry import method
-from ..scores.protocol import Candidate, Value, ValueBase, next_values
+from ..scores.protocol import Value
 from .tilt import Tilt
 
-__all__ = ["ControlledDecoding", "WeightedSum"]
-
-
-class WeightedSum(ValueBase):
-    """Several values as one: the sum of ``weight * value``. The rewards of controlled decoding add up so, without any training.
-
-    Args:
-        parts: values with their weights; at least one.
-
-    Raises:
-        ValueError: no parts, or a weight that is not finite.
-    """
-
-    def __init__(self, parts: Sequence[tuple[Value, float]]) -> None:
-        self.parts = tuple(parts)
-        if not self.parts or not all(math.isfinite(weight) for _, weight in self.parts):
-            raise ValueError(f"a sum needs values with finite weights, not weights {[weight for _, weight in self.parts]}")
-
-    def values(self, candidates: Sequence[Candidate]) -> list[float]:
-        columns = [[weight * v for v in value.values(candidates)] for value, weight in self.parts if weight]
-        return [math.fsum(row) for row in zip(*columns)] if columns else [0.0] * len(candidates)
-
-    def many_next_values(self, candidates: Sequence[Candidate], tokens: Sequence[Sequence[int]]) -> list[torch.Tensor]:
-        found = [torch.zeros(len(ids), dtype=torch.float64) for ids in tokens]
-        for value, weight in self.parts:
-            if weight:
-                found = [total + weight * more for total, more in zip(found, next_values(value, candidates, tokens))]
-        return found
+__all__ = ["ControlledDecoding"]
 
 
 @method(
@@ -58,7 +26,8 @@ class ControlledDecoding(Tilt):
     ``strength E_q[V] - KL(q || p)``.
 
     Args:
-        value: the prefix scorer; several rewards are a :class:`WeightedSum` of theirs.
+        value: the prefix scorer; several rewards are a :class:`samplers.scores.Weighted` sum of theirs, without
+            any training.
         strength: finite, the paper's lambda.
         top_k: ask about so many most probable tokens and drop the others; ``None``: about all that are allowed.
 

@@ -27,13 +27,12 @@ from samplers.guides import (
     Plugin,
     Tilt,
     WeakToStrong,
-    WeightedSum,
     blockwise,
     grace,
     guided_decode,
 )
 from samplers.models import TabularModel
-from samplers.scores import Candidate, ValueBase
+from samplers.scores import Candidate, ValueBase, Weighted
 from samplers.target import Samples
 from tests.laws.cases import END, TOKENS, Case, Law, Tokens, case
 from tests.laws.checks import SIGNIFICANCE, check_exact, check_reproducible, check_unbiased, chi_square
@@ -163,7 +162,7 @@ GUIDES: dict[str, tuple[Callable[[], Any], Callable[[Case], StepLaw], dict[str, 
     "RAD": (lambda: RAD(Arbitrary(3), 2.0, 2), tilted(3, 2.0, 2), {}),
     "ARM": (lambda: AutoregressiveReward(Arbitrary(4), 1.2, None), tilted(4, 1.2), {}),
     "controlled": (lambda: ControlledDecoding(Arbitrary(5), 0.8), tilted(5, 0.8), {}),
-    "a sum of rewards": (lambda: ControlledDecoding(WeightedSum([(Arbitrary(5), 0.5), (Arbitrary(5), 0.3)])), tilted(5, 0.8), {}),
+    "a sum of rewards": (lambda: ControlledDecoding(Weighted((Arbitrary(5), 0.5), (Arbitrary(5), 0.3))), tilted(5, 0.8), {}),
     "FUDGE": (lambda: Fudge(LogChance(), 1.0, 3), by_chance(3, 1.0), {}),
     "FUDGE, stronger": (lambda: Fudge(LogChance(), 2.5, None), by_chance(99, 2.5), {}),
     "NADO": (lambda: Nado(LogChance()), by_chance(99, 1.0), {}),

@@ -26,7 +26,6 @@ from samplers.guides import (
     Plugin,
     Tilt,
     WeakToStrong,
-    WeightedSum,
     blockwise,
     grace,
     guided_decode,
@@ -133,17 +132,6 @@ def test_what_is_no_probability_is_refused(given: Any, value: float) -> None:
 def test_a_probability_of_zero_takes_a_token_out() -> None:
     out = Nado(Spy(lambda c: float(c.tokens[-1] != 1)), given="probability").warp([Row([0], 1)], scores_of([1.0, 2.0, 0.5]))
     assert out[0].isneginf().tolist() == [False, True, False]
-
-
-def test_a_sum_of_values() -> None:
-    one, two = Spy(), Spy(lambda c: -0.5 * len(c))
-    both = WeightedSum([(one, 2.0), (two, 1.0), (Spy(lambda c: math.nan), 0.0)])
-    candidate = Candidate.of([0], [3, 5])
-    assert both.values([candidate]) == [2 * 5 - 0.5 * 2]
-    assert both.next_values(candidate, [1, 2]).tolist() == [2 * 1 - 1.5, 2 * 2 - 1.5]
-    assert WeightedSum([(one, 0.0)]).values([candidate]) == [0.0]
-    with pytest.raises(ValueError, match="finite weights"):
-        WeightedSum([(one, INF)])
 
 
 @pytest.mark.parametrize(
