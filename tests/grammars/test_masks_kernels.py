@@ -383,32 +383,68 @@ def segments_of(lexer: Lexer) -> list[int]:
     return states
 
 
+def check_segment(vocabulary: Vocabulary, lexer: Lexer, x: int) -> set[bytes]:
+    """The segment of a lexer state against derivatives of its expression; the ends of the lexeme within tokens."""
+    segment: Segment = lexer.segments.get(x)
+    lexeme = lexer.exprs(x)[0]
+    inside, ends = set(), set()
+    for t in vocabulary.trie_tokens.tolist():
+        e, data = lexeme, vocabulary.tokens[t]
+        for n, byte in enumerate(data):
+            e = lexer.pool.derivative(e, byte)
+            if not e:
+                break
+            if n + 1 < len(data) and lexer.pool.nullable(e):
+                ends.add(data[: n + 1])
+        if e:
+            inside.add(t)
+    assert bits(segment.row) == inside
+    exits = segment.exits.tolist()
+    assert exits == sorted(exits)
+    assert {lexer.path(node) for node in exits} == ends
+    assert len(ends) == len(exits)
+    assert segment.ends.tolist() == vocabulary.trie_end[segment.exits].tolist()
+    wanted = {path: sorted(tokens) for path, tokens in merged(vocabulary, lexer, exits).items()}
+    assert {path: sorted(tokens) for path, tokens in read(segment.following).items()} == wanted
+    return ends
+
+
 def test_segments_are_the_tokens_inside_and_what_follows() -> None:
     vocabulary = Vocabulary(TOKENS, [EOS])
     lexer = vocabulary.lexer()
-    text_tokens = vocabulary.trie_tokens.tolist()
-    nested = 0
-    for x in segments_of(lexer):
-        segment: Segment = lexer.segments.get(x)
-        lexeme = lexer.exprs(x)[0]
-        inside, ends = set(), set()
-        for t in text_tokens:
-            e, data = lexeme, vocabulary.tokens[t]
-            for n, byte in enumerate(data):
-                e = lexer.pool.derivative(e, byte)
-                if not e:
+    found = [check_segment(vocabulary, lexer, x) for x in segments_of(lexer)]
+    assert any(a != b and b.startswith(a) for ends in found for a in ends for b in ends)  # exits below exits are among them
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lengths"),
+    [
+        (r"^\S(.*\S)?$", (1, 2, 3, 7, 40)), (r"^(?:\S+\s+){0,29}\S+$", (None, 5, 60)), (r"^[^-]*é$", (1, 2, 4, 30)), (r"^([^-]{1,3}-|c){0,40}$", (None, 9)),
+        (r"^.{4,}a$", (5, 6, 20)), (r'"$', (2, 5, 50)), (r"^([^-]+-){0,14}b{0,20}$", (None, 3, 70)),
+    ],
+)  # fmt: skip
+def test_segments_that_many_counts_share(pattern: str, lengths: tuple[int | None, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = Vocabulary(TOKENS, [EOS])
+    lexer = vocabulary.lexer()
+    asked: dict[int, None] = {}
+    want = grammars.segments.Segments.want
+
+    def noted(self: grammars.segments.Segments, x: int) -> None:
+        asked[x] = None
+        want(self, x)
+
+    monkeypatch.setattr(grammars.segments.Segments, "want", noted)
+    rng = random.Random(3)
+    for most in lengths:
+        schema = {"type": "string", "pattern": pattern} | ({} if most is None else {"maxLength": most})
+        automaton = JsonSchema(schema).compile(vocabulary)
+        for _ in range(4):
+            state = automaton.start
+            for _ in range(30):
+                tokens = sorted(bits(automaton.mask(state)) - {EOS})
+                if not tokens:
                     break
-                if n + 1 < len(data) and lexer.pool.nullable(e):
-                    ends.add(data[: n + 1])
-            if e:
-                inside.add(t)
-        assert bits(segment.row) == inside
-        exits = segment.exits.tolist()
-        assert exits == sorted(exits)
-        assert {lexer.path(node) for node in exits} == ends
-        assert len(ends) == len(exits)
-        assert segment.ends.tolist() == vocabulary.trie_end[segment.exits].tolist()
-        wanted = {path: sorted(tokens) for path, tokens in merged(vocabulary, lexer, exits).items()}
-        assert {path: sorted(tokens) for path, tokens in read(segment.following).items()} == wanted
-        nested += any(a != b and b.startswith(a) for a in ends for b in ends)
-    assert nested  # exits below exits are among them
+                state = automaton.advance(state, min(rng.sample(tokens, min(3, len(tokens))), key=lambda t: len(TOKENS[t])))
+    assert len(asked) > 3
+    for x in asked:
+        check_segment(vocabulary, lexer, x)
