@@ -8,6 +8,7 @@ a batch row forks for free. Equal parser configurations are the same state. What
 from __future__ import annotations
 
 import heapq
+import weakref
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from .threads import Stepper, Threads
 
 if TYPE_CHECKING:
     from .constraint import Constraint
+    from .rules import Rule
     from .vocabulary import Vocabulary
 
 __all__ = ["Automaton"]
@@ -69,6 +71,8 @@ class Automaton:
             self._lock = lexer.lock
             rule = self._constraint.build(lexer.pool)
             parser = self._parser = Parser(rule, lexer, self.limits)
+            self._release = weakref.finalize(self, _released, rule, parser)
+            self._release.atexit = False
             self._stepper = Stepper(parser, lexer)
             self._masks = MaskMaker(parser, lexer, self.vocabulary)
             self._table = ByteTable(self._stepper, self.vocabulary)
@@ -83,6 +87,7 @@ class Automaton:
         again by replaying its bytes when it is asked for."""
         if self._lexer.full or len(self._parser) > self.limits.arena or len(self._ids) > self.limits.arena:
             self._threads = [(), (), *[None] * (len(self._threads) - 2)]
+            self._release()
             self._arena()
         elif len(self._table) > self.limits.arena:
             self._table = ByteTable(self._stepper, self.vocabulary)
@@ -356,3 +361,9 @@ class Automaton:
                 for _, terminal, _ in self._parser.slots(j):
                     names[terminal.name or self._lexer.pool.show(terminal.expr)] = None
         return list(names)
+
+
+def _released(rule: Rule, parser: Parser) -> None:
+    """What an arena leaves is freed at once, since nothing points in circles any more."""
+    parser.release()
+    rule.release()

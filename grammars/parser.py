@@ -68,7 +68,8 @@ class Parser:
         self._last_skip: tuple[Skip | None, int] = (None, -1)
         self._names: list[tuple[Rule, Hashable]] = []
         self._name_ids: dict[tuple[Rule, Hashable], int] = {}
-        self._sources: list[State | None] = []
+        self._expanded = bytearray()  # by rule state
+        self._states: dict[int, State] = {}
         self._edges = 0
         self.greedy = False  # whether some terminal is of a greedy group
         self.remembers = False  # whether some edge depends on a lexeme's bytes
@@ -78,6 +79,10 @@ class Parser:
         self.parsers = self.tables.parsers
         first = self.kernel([(self.rule_state(start, start.start), 0)])
         self.start = self._list(self._run(earley.FULL, first))
+
+    def release(self) -> None:
+        """Drops references that go in circles; the parser is of no use afterwards."""
+        self.tables.rehash.clear()
 
     def __len__(self) -> int:
         return int(self.tables.count[N_KERNELS] + self.tables.count[N_PARSERS])
@@ -131,7 +136,7 @@ class Parser:
             if q >= self.limits.grammar_size:
                 raise LimitError("grammar_size", self.limits.grammar_size, f"(in {rule.name})")
             self._names.append((rule, key))
-            self._sources.append(None)
+            self._expanded.append(0)
             self.tables.reserve("states", q + 1)
         return q
 
@@ -140,44 +145,53 @@ class Parser:
         return self._names[q]
 
     def expand(self, q: int) -> State:
-        """The rule state ``q``; asks its rule on the first visit."""
-        found = self._sources[q]
+        """The rule state ``q`` as its rule describes it; for those who search, the kernels work on tables."""
+        found = self._states.get(q)
         if found is None:
             rule, key = self._names[q]
-            found = rule.expand(key)
-            shifts: list[tuple[int, int]] = []
-            calls: list[tuple[int, int]] = []
-            for symbol, to in found.edges:
-                target = self.rule_state(rule, to)
-                if type(to) is Capture:
-                    self._capture(target, symbol)
-                if isinstance(symbol, Terminal):
-                    t = self._terminal_ids.get(symbol)
-                    shifts.append((self._terminal(symbol) if t is None else t, target))
-                else:
-                    calls.append((self._rule(symbol), target))
-            first, n = self._edges, len(shifts) + len(calls)
-            if n:
-                self.tables.reserve("edges", first + n)[first : first + n] = shifts + calls
-            self._edges += n
-            bits = EXPANDED | (FINAL if found.final else 0) | (LAST if found.final and not n else 0)
-            skip = -1 if found.skip is None else self._skip(found.skip)
-            self.tables.states[q] = bits, skip, first, len(shifts), first + len(shifts), len(calls)
-            self._sources[q] = found
+            found = self._states[q] = State([]) if type(key) is Capture else rule.expand(key)
         return found
 
     def _expand_all(self, todo: list[int]) -> None:
         """Expands rule states, and with them what their closure needs: the states behind their calls, and where these begin."""
         while todo:
             q = todo.pop()
-            if self._sources[q] is None:
-                found = self.expand(q)
-                rule = self._names[q][0]
-                for symbol, to in found.edges:
-                    if isinstance(symbol, Rule):
-                        todo += (self._name_ids[rule, to], self._name_ids[symbol, symbol.start])
-                    elif found.ahead:
-                        todo.append(self._name_ids[rule, to])
+            if not self._expanded[q]:
+                self._expanded[q] = 1
+                self._expand(q, todo)
+
+    def _expand(self, q: int, todo: list[int]) -> None:
+        """Asks the rule of ``q`` for its edges, and enters them; what is to be expanded next goes into ``todo``.
+
+        Nothing of the answer is kept besides: there are many, and objects that live long are looked at by every collection of garbage.
+        """
+        rule, key = self._names[q]
+        found = rule.expand(key)
+        ids, terminals = self._name_ids, self._terminal_ids
+        shifts: list[tuple[int, int]] = []
+        calls: list[tuple[int, int]] = []
+        for symbol, to in found.edges:
+            target = ids.get((rule, to))
+            if target is None:
+                target = self.rule_state(rule, to)
+                if type(to) is Capture:
+                    self._capture(target, symbol)
+            if isinstance(symbol, Terminal):
+                t = terminals.get(symbol)
+                shifts.append((self._terminal(symbol) if t is None else t, target))
+                if found.ahead:
+                    todo.append(target)
+            else:
+                n = self._rule(symbol)
+                calls.append((n, target))
+                todo += (target, ids[symbol, symbol.start])
+        first, n = self._edges, len(shifts) + len(calls)
+        if n:
+            self.tables.reserve("edges", first + n)[first : first + n] = shifts + calls
+            self._edges += n
+        bits = EXPANDED | (FINAL if found.final else 0) | (LAST if found.final and not n else 0)
+        skip = -1 if found.skip is None else self._skip(found.skip)
+        self.tables.states[q] = bits, skip, first, len(shifts), first + len(shifts), len(calls)
 
     def _capture(self, q: int, symbol: Symbol) -> None:
         """Makes ``q`` the stand-in for a target that the lexeme's bytes decide."""
@@ -185,7 +199,7 @@ class Parser:
             raise AssertionError("a capture stands behind a terminal of group 0 only: a rule breaks its contract")
         self.remembers = True
         self.tables.count[REMEMBERS] = 1
-        self._sources[q] = State([])
+        self._expanded[q] = 1
         self.tables.states[q] = EXPANDED | CAPTURE, -1, 0, 0, 0, 0
 
     def _rule(self, rule: Rule) -> int:

@@ -102,6 +102,12 @@ class Rule:
         """The state behind ``key``; asked once a key."""
         raise NotImplementedError
 
+    def release(self) -> None:
+        """Drops references that go in circles, when nobody will ask this rule any more; only asked of a grammar's start.
+
+        What is left is then freed at once and not by a collection of garbage, whose pauses grow with what there is.
+        """
+
     def shortest(self, key: Hashable, state: State) -> Sequence[tuple[Symbol, Hashable]]:
         """Edges of ``state`` among which a shortest way to the rule's end begins.
 

@@ -271,6 +271,11 @@ class Algebra:
         finally:
             self._lowest = min(outer, self._lowest)
 
+    def release(self) -> None:
+        """Forgets what was worked out about records, whose plans point back here."""
+        self._object_plans.clear()
+        self._array_plans.clear()
+
     # ------------------------------------------------------------ emptiness
     def alive(self, goal: Goal) -> bool:
         """Whether some value satisfies ``goal``."""

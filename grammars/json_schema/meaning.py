@@ -100,6 +100,10 @@ class Meaning(Algebra):
         for name in REFERENCES:
             self._makers[name] = partial(self._reference, name)
 
+    def release(self) -> None:
+        super().release()
+        self._makers.clear()
+
     # ------------------------------------------------------------ goals
     def normal(self, goal: Goal) -> Normal:
         """The normal form of a goal."""

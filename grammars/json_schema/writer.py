@@ -48,6 +48,15 @@ class Writer:
         """Runs the rules of values that are remembered."""
         return Inline(self if self.strict else Writer(self.meaning, self.layout, True))
 
+    def release(self) -> None:
+        """Forgets all rules; see :meth:`~grammars.rules.Rule.release`."""
+        for known in (self._symbols, self._rules, self._values):
+            known.clear()
+        inline = self.__dict__.pop("inline", None)
+        if inline is not None and inline.writer is not self:
+            inline.writer.release()
+        self.meaning.release()
+
     def symbols(self, goal: Goal, depth: int) -> tuple[Symbol, ...]:
         """What a value of ``goal`` may be: one lexeme for all scalars, one rule a record. Empty for a goal without instance."""
         depth = depth if self.layout.deep else 0
@@ -121,6 +130,9 @@ class ValueRule(Rule):
     @property
     def start(self) -> Hashable:
         return "start"
+
+    def release(self) -> None:
+        self.writer.release()
 
     @bounded
     def expand(self, key: Hashable) -> State:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from grammars.automaton import Automaton
 from grammars.constraint import Constraint
 from grammars.errors import ConstraintError, DeadEnd, LimitError
+from grammars.json_schema import JsonSchema
 from grammars.limits import Limits
 from grammars.regex.charset import CharSet
 from grammars.regex.expr import Pool
@@ -450,3 +453,22 @@ def test_repeat_rule_counts(vocabulary: Vocabulary) -> None:
     automaton = Built(lambda pool: RepeatRule(Terminal(pool.literal(b"a")), 2, 4)).compile(vocabulary)
     fits = [automaton.accepts(automaton.advance_bytes(automaton.start, b"a" * n)) for n in range(6)]
     assert fits == [False, False, True, True, True, False]
+
+
+def test_what_an_automaton_leaves_is_freed_at_once() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a+$"}, "b": {"type": "array", "items": {"$ref": "#"}}}}
+    vocabulary = Vocabulary([bytes([b]) for b in range(256)] + [b""], [256])
+    gc.disable()
+    try:
+        automaton = JsonSchema(schema).compile(vocabulary)
+        state = automaton.advance_bytes(automaton.start, b'{"a": "aa", "b": [{')
+        automaton.mask(state)
+        automaton.shortest_completion(state)
+        parser = weakref.ref(automaton._parser)
+        plans = [weakref.ref(plan) for plan in automaton._parser.rule_state_name(0)[0].writer.meaning._object_plans.values()]  # type: ignore[attr-defined]
+        assert plans
+        del automaton
+        assert parser() is None
+        assert all(plan() is None for plan in plans)
+    finally:
+        gc.enable()
