@@ -1,4 +1,4 @@
-"""The command line: ``guided generate``, ``sample``, ``check`` and ``mask``, on the calls of the API; other commands beside it.
+"""The command line: ``guided generate``, ``sample``, ``search``, ``check`` and ``mask``, on the calls of the API; other commands beside it.
 
 Results go to the standard output, everything else to the standard error. Exit codes: 0 it fits, 1 it does not, 2 bad input. Errors are
 one readable message, never a traceback. What needs torch is imported where it is used, so that ``--help`` and ``check`` are quick.
@@ -308,6 +308,76 @@ def sample(
     with _console().status("sampling"):
         result = run(loaded, text, constraint, method=method, particles=particles, chat=chat, instruct=instruct, **options)
     show(result, draw, as_json)
+
+
+# ---------------------------------------------------------------- search
+@_command("search")
+def search(
+    prompt: Annotated[str | None, typer.Argument(help="What to say to the model; '-' or nothing reads the standard input.")] = None,
+    schema: SchemaOption = None,
+    regex: RegexOption = None,
+    lark: LarkOption = None,
+    gbnf: GbnfOption = None,
+    choice: ChoiceOption = None,
+    whitespace: BlanksOption = "flexible",
+    model: ModelOption = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    strategy: Annotated[str, typer.Option("--strategy", help="beam, best-of-n, ...: --list names them, with their fields.")] = "beam",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="NAME=VALUE, a field of the strategy; repeat the option.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the strategies and their fields.")] = False,
+    reward: Annotated[str | None, typer.Option("--reward", help="FILE.py:NAME, a function: what a text is worth.")] = None,
+    reward_of: Annotated[
+        str, typer.Option("--reward-of", help="What the function is given: the 'text', or the finished 'value' (a parsed object).")
+    ] = "text",
+    lexicon: Annotated[
+        Path | None, typer.Option("--lexicon", help="Reward by words: a file with a word and its weight a line, or JSON.")
+    ] = None,
+    classifier: Annotated[str | None, typer.Option("--classifier", help="Reward by a sequence classifier: its folder or hub id.")] = None,
+    label: Annotated[str, typer.Option("--label", help="The class of the classifier that is wanted: its number or name.")] = "1",
+    scale: Annotated[float, typer.Option("--scale", help="The reward is multiplied by it.")] = 1.0,
+    temperature: Annotated[float, typer.Option("--temperature", "-t", help="Above 0.")] = 1.0,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of the text, at most.")] = 256,
+    forwards: Annotated[int | None, typer.Option("--forwards", help="Prefixes to ask the model about, at most.")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", help="Tokens to generate in the whole search, at most.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", help="Time of the search, at most.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write the search tree: a page for a name that ends in .html, JSON otherwise.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
+    show_all: Annotated[bool, typer.Option("--all", "-a", help="List the other texts that were found, too.")] = False,
+    chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Use the model's chat template, where it has one.")] = True,
+    instruct: Annotated[bool, typer.Option("--instruct/--no-instruct", help="Tell a chat model the schema.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Search for a text that scores well, under a constraint or free.
+
+    The best text goes to the standard output. A search that its budget ends gives the best text so far, which fits the constraint all the
+    same.
+    """
+    from .search_cli import limits, list_strategies, made, show, shown
+    from .search_cli import reward_of as find_reward
+
+    if listed:
+        list_strategies()
+        return
+    constraint = _constraint(schema, regex, lark, gbnf, choice, whitespace)
+    if prompt in (None, "-") and schema == "-":
+        raise ConstraintError("the prompt and the schema cannot both come from the standard input")
+    text = _read("-") if prompt is None or prompt == "-" else prompt
+    budget = limits(forwards, tokens, seconds)
+    loaded = _load(model, device, dtype)
+    chosen = made(strategy, option or [], find_reward(loaded, reward, reward_of, lexicon, classifier, label, scale))
+    options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "chat": chat, "instruct": instruct}
+    from .api import generate as run
+
+    with shown(_console(), f"searching ({strategy})") as progress:
+        result = run(loaded, text, constraint, search=chosen, search_budget=budget, trace=trace, progress=progress, **options)
+    show(result, _console(), as_json, show_all)
+    if constraint is not None and result.finish_reason != "complete":
+        raise typer.Exit(DIFFERS)
 
 
 # ---------------------------------------------------------------- check

@@ -19,13 +19,20 @@ from typing import Any
 
 from .base import OfValue, Setting, Strategy, score_of
 from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
+from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad
 
 __all__ = [
     "STRATEGIES",
+    "Args",
     "Beam",
     "BestFirstBeam",
+    "Blockwise",
+    "Controlled",
     "DiverseBeam",
+    "Grace",
+    "Guide",
     "OfValue",
+    "Rad",
     "Setting",
     "Strategy",
     "UidBeam",
@@ -38,6 +45,11 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "best-first-beam": BestFirstBeam,
     "diverse-beam": DiverseBeam,
     "uid-beam": UidBeam,
+    "args": Args,
+    "rad": Rad,
+    "controlled": Controlled,
+    "blockwise": Blockwise,
+    "grace": Grace,
 }
 """The strategies by the names that the command line knows."""
 

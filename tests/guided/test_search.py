@@ -13,7 +13,21 @@ import torch
 import guided
 from grammars import ConstraintError, ModelError
 from guided import Choice, GuidedLogitsProcessor, Model, Regex, SearchBudget, Trace
-from guided.strategies import STRATEGIES, Beam, BestFirstBeam, OfValue, Setting, Strategy, score_of
+from guided.strategies import (
+    STRATEGIES,
+    Args,
+    Beam,
+    BestFirstBeam,
+    Blockwise,
+    Controlled,
+    Grace,
+    Guide,
+    OfValue,
+    Rad,
+    Setting,
+    Strategy,
+    score_of,
+)
 from samplers.models import TabularModel
 from samplers.target import Target
 from tests import tiny
@@ -108,8 +122,45 @@ def test_fields_are_the_arguments_of_the_function(name: str) -> None:
     for each in dataclasses.fields(kind):  # type: ignore[arg-type]
         assert each.name in known or each.name in kind.own, f"{kind.__name__}.{each.name}"
         default = known[each.name].default if each.name in known else inspect.Parameter.empty
-        if default is not inspect.Parameter.empty and each.default is not dataclasses.MISSING:
+        if each.name not in kind.own and default is not inspect.Parameter.empty and each.default is not dataclasses.MISSING:
             assert default == each.default, f"{kind.__name__}.{each.name}"
+
+
+def _vowels(text: str) -> float:
+    return float(sum(letter in "aeiou" for letter in text))
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Args(_vowels, weight=3.0, n=2), Rad(_vowels, n=2), Controlled(_vowels, top_k=8), Blockwise(_vowels, k=2, block=3, n=2)],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_guides_as_strategies(plain_model: Model, strategy: Strategy) -> None:
+    result = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5)
+    report = result.search
+    assert result.value == json.loads(result.text) and report.score == _vowels(result.text)
+    assert [one.score for one in report.alternatives] == sorted((one.score for one in report.alternatives), reverse=True)
+    assert len(report.alternatives) == strategy.n and report.forwards > 0  # type: ignore[attr-defined]
+    again = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5)
+    assert again.tokens == result.tokens
+    with pytest.raises(ValueError, match="no trace"):
+        guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, trace=Trace())
+
+
+def test_a_guide_and_a_step_scorer_as_strategies(plain_model: Model) -> None:
+    from samplers.guides import ARGS
+    from samplers.scores import Function
+
+    guide = ARGS(Function(_vowels, texts=plain_model.vocabulary), greedy=True)
+    result = guided.generate(plain_model, "One", WORDS, search=Guide(guide, reward=len), max_tokens=8)
+    assert result.search.score == len(result.text)
+
+    class Shorter:
+        def step_scores(self, candidates: Any, step_starts: Any) -> list[float]:
+            return [-float(len(candidate)) for candidate in candidates]
+
+    result = guided.generate(plain_model, "One", WORDS, search=Grace(Shorter(), k=3, block="token"), max_tokens=8, seed=1)
+    assert result.finish_reason == "complete" and result.search.score == pytest.approx(result.search.alternatives[0].logprob)
 
 
 def test_fields_are_checked() -> None:
