@@ -41,7 +41,7 @@ def test_rewards(search: list[str], tmp_path: Path) -> None:
     rewards.write_text("def longest(text):\n    return len(text)\n\ndef number(value):\n    return -abs(value['n'] - 5)\n")
     lexicon = tmp_path / "words.txt"
     lexicon.write_text("# colours\nred 9\ngreen\nblue -3\n")
-    args = ["--strategy", "args", "-o", "greedy=true", "-o", "weight=100", "-o", "top_k=30"]
+    args = ["--strategy", "blockwise", "-o", "k=30", "-o", "block=8", "--seed", "2"]
     assert call(*search, *CHOICES, *args, "--lexicon", str(lexicon)).stdout.strip() == "red"
     assert call(*search, *CHOICES, *args, "--lexicon", str(lexicon), "--scale=-1").stdout.strip() == "blue"
     found = call(*search, *CHOICES, "--strategy", "blockwise", "-o", "k=6", "--reward", f"{rewards}:longest", "--json", "--seed", "1")
