@@ -58,6 +58,20 @@ _GUIDES = (
     "nado",
     "rad",
 )
+_DRAFTERS = (
+    "drafters.copying",
+    "drafters.forced",
+    "drafters.jacobi",
+    "drafters.lookahead",
+    "drafters.ngrams",
+    "drafters.other_vocabulary",
+    "drafters.recycling",
+    "drafters.sam",
+    "drafters.self_drafting",
+    "drafters.staged",
+    "shapes",
+    "stops",
+)
 _MODULES = (
     "samplers.sampling",
     "samplers.budget",
@@ -75,6 +89,7 @@ _MODULES = (
     *(f"samplers.warpers.{name}" for name in _WARPERS),
     *(f"samplers.guides.{name}" for name in _GUIDES),
     *(f"samplers.search.{name}" for name in _SEARCHES),
+    *(f"speculative.{name}" for name in _DRAFTERS),
 )
 
 

@@ -156,9 +156,9 @@ class StringDrafter(Lookup):
     use="speculative.decode(..., drafter=IntersectionDrafter(model, draft_vocabulary, target_vocabulary))",
 )
 class IntersectionDrafter(ModelDrafter):
-    """The draft model's law restricted to the tokens that both vocabularies have, normalised again: a law over the target's tokens like that
-    of any draft model, so that every shape and exact verifier goes with it. End tokens are shared: all of the draft model's mass on its own
-    goes to the target's first one.
+    """The draft model's law restricted to the tokens that both vocabularies have, normalised again: a law over the target's tokens like
+    that of any draft model, so that every shape and exact verifier goes with it. End tokens are shared: all of the draft model's mass on
+    its own goes to the target's first one.
 
     Args:
         model: the draft model.
