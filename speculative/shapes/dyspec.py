@@ -40,7 +40,7 @@ class DySpec(BaseShape):
 
     def grow(self, tree: DraftTree, fresh: Sequence[int], limit: int, depth: int) -> list[tuple[int, int]]:
         """See :meth:`speculative.protocol.Shape.grow`."""
-        room = min(limit, self.nodes) - tree.size
+        room = min(limit, self.nodes) - sum(map(len, tree.draws))  # a token that is drawn again counts
         nodes = growable(tree, range(len(tree)), min(depth, self.depth))
         if room < 1 or not nodes:
             return []
