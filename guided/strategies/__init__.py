@@ -19,7 +19,7 @@ from typing import Any
 
 from .base import OfValue, Setting, Strategy, score_of
 from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
-from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad
+from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad, Smc
 
 __all__ = [
     "STRATEGIES",
@@ -34,6 +34,7 @@ __all__ = [
     "OfValue",
     "Rad",
     "Setting",
+    "Smc",
     "Strategy",
     "UidBeam",
     "score_of",
@@ -50,6 +51,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "controlled": Controlled,
     "blockwise": Blockwise,
     "grace": Grace,
+    "smc": Smc,
 }
 """The strategies by the names that the command line knows."""
 

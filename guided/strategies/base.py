@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from numbers import Integral, Real
@@ -128,12 +128,23 @@ class Strategy:
             ValueError: an argument that the function refuses.
         """
         function = self.implementation()
-        known = inspect.signature(function).parameters
-        offered = {name: getattr(setting, name) for name in ("ending", "seed", "budget", "trace", "progress")}
-        if "vocabulary" in known and setting.texts is not None:
-            offered["vocabulary"] = setting.vocabulary("the strategy")
+        offered = self.offered(setting, inspect.signature(function).parameters)
         given = self.arguments(setting)
-        return function(setting.target, **{name: value for name, value in offered.items() if name in known and name not in given}, **given)
+        return function(setting.target, **{name: value for name, value in offered.items() if name not in given}, **given)
+
+    def offered(self, setting: Setting, known: Mapping[str, Any]) -> dict[str, Any]:
+        """What the setting says of a function's parameters ``known``.
+
+        Raises:
+            ValueError: a budget or a trace that the function does not take.
+        """
+        for name in ("budget", "trace"):
+            if name not in known and getattr(setting, name) is not None:
+                raise ValueError(f"{type(self).__name__} knows no search budget and writes no trace: leave them out")
+        found = {name: getattr(setting, name) for name in ("ending", "seed", "budget", "trace", "progress") if name in known}
+        if "vocabulary" in known and setting.texts is not None:
+            found["vocabulary"] = setting.vocabulary("the strategy")
+        return found
 
     def __call__(
         self,

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .base import Setting, Strategy, score_of
 
 if TYPE_CHECKING:
-    from samplers.search.frontier import SearchResult
+    from samplers.search.frontier import Node, SearchResult, Space
+    from samplers.search.trace import Trace
     from samplers.target import Samples
 
-__all__ = ["Args", "Blockwise", "Controlled", "Grace", "Guide", "Rad"]
+__all__ = ["Args", "Blockwise", "Controlled", "Grace", "Guide", "Rad", "Smc"]
 
 
 class _Drawn(Strategy):
-    """A strategy whose function returns :class:`~samplers.target.Samples`; it has neither budget nor trace.
+    """A strategy whose function returns :class:`~samplers.target.Samples`.
 
     Attributes:
         ranked: the field that holds the score by which the drawn texts are ordered; where it is ``None``, by the model's log-probability.
@@ -27,15 +29,9 @@ class _Drawn(Strategy):
     ranked: ClassVar[str]
 
     def run(self, setting: Setting) -> SearchResult:
-        import time
-
-        if setting.budget is not None or setting.trace is not None:
-            raise ValueError(f"{type(self).__name__} draws whole texts: it knows no search budget and writes no trace")
         module, _, name = self.function.partition(":")
         function: Callable[..., Samples] = getattr(import_module(module), name)
-        offered = {"seed": setting.seed, "ending": setting.ending}
-        if setting.texts is not None and "vocabulary" in inspect.signature(function).parameters:
-            offered["vocabulary"] = setting.vocabulary("the strategy")
+        offered = self.offered(setting, inspect.signature(function).parameters)
         began = time.perf_counter()
         samples = function(setting.target, **self.arguments(setting), **offered)
         rank = getattr(self, self.ranked)
@@ -43,20 +39,46 @@ class _Drawn(Strategy):
 
 
 def _as_search(samples: Samples, setting: Setting, score: Any, seconds: float) -> SearchResult:
-    """Drawn texts as the result of a search, best first."""
+    """Drawn texts as the result of a search, best first; where a budget left none finished, the best beginning is completed."""
     from samplers.scores.protocol import Candidate
-    from samplers.search.frontier import Found, Node, SearchResult
+    from samplers.search.frontier import Found, Node, SearchResult, Space
 
-    target, found = setting.target, []
-    kept = [sample for sample in samples.samples if sample.finished or setting.ending == "cut"]
-    candidates = [Candidate(target.root.extend(s.tokens), len(target.prompt), s.finished, target.ends) for s in kept]
-    scores = score.rewards(candidates) if hasattr(score, "rewards") else [s.log_prob for s in kept]
-    for number, (sample, candidate, value) in enumerate(zip(kept, candidates, scores)):
-        node = Node(candidate.context, 1, None, sample.tokens, sample.log_prob, value, sample.finished, None, number)
-        found.append(Found(sample.tokens, sample.log_prob, value, sample.finished, node))
-    found.sort(key=lambda one: (not one.finished, -one.score, one.node.number))
+    target, number = setting.target, _numbers(setting.trace)
+    nodes = []
+    for sample in samples.samples:
+        context, known = target.root.extend(sample.tokens), number.get(sample.tokens, -1)
+        nodes.append(Node(context, target.start, None, sample.tokens, sample.log_prob, 0.0, sample.finished, None, known))
+    if setting.ending != "cut":
+        done = [node for node in nodes if node.finished]
+        nodes = done or _completed(nodes, Space(target, ending=setting.ending, trace=None))
+    candidates = [Candidate(node.context, len(target.prompt), node.finished, target.ends) for node in nodes]
+    scores = score.rewards(candidates) if hasattr(score, "rewards") else [node.logprob for node in nodes]
+    found = [Found(node.tokens, node.logprob, value, node.finished, node) for node, value in zip(nodes, scores)]
+    found.sort(key=lambda one: (not one.finished, -one.score))
     made = int(samples.details.get("tokens", sum(len(sample.tokens) for sample in samples.samples)))
-    return SearchResult(found, True, samples.forwards, samples.forwards, made, seconds, samples.method, None, dict(samples.details))
+    complete = bool(samples.details.get("complete", True))
+    spent = samples.forwards
+    return SearchResult(found, complete, spent, spent, made, seconds, samples.method, setting.trace, dict(samples.details))
+
+
+def _completed(nodes: Sequence[Node], space: Space) -> list[Node]:
+    """The most probable beginning that a shortest completion can follow, with it; empty where there is none."""
+    for node in sorted(nodes, key=lambda one: -one.logprob):
+        way = space.start()
+        for token in node.tokens:
+            way = space.child(way, token, 0.0, 0.0)
+        closed = space.close(way)
+        if closed is not None:
+            return [replace(closed, logprob=closed.logprob + node.logprob)]
+    return []
+
+
+def _numbers(trace: Trace | None) -> dict[tuple[int, ...], int]:
+    """The numbers of a trace's nodes by their tokens."""
+    paths: dict[int, tuple[int, ...]] = {}
+    for node in () if trace is None else trace.nodes.values():
+        paths[node.number] = (*paths.get(-1 if node.parent is None else node.parent, ()), *(() if node.token is None else (node.token,)))
+    return {tokens: number for number, tokens in paths.items()}
 
 
 @dataclass(frozen=True)
@@ -176,3 +198,35 @@ class Grace(_Drawn):
     beta: float = 0.1
     block: int | str | Callable[..., bool] = "line"
     sample: bool = False
+
+
+@dataclass(frozen=True)
+class Smc(_Drawn):
+    """Particles by sequential Monte Carlo, weighed by ``exp(scale * reward)``; the particle of the best reward is the result. See
+    :func:`samplers.smc.loop.smc`; its weights, and so fair samples, are those of :func:`guided.sample`.
+
+    Attributes:
+        reward: a value of prefixes guides on the way, a function of finished texts weighs them at the end.
+        n: particles.
+        scale: of the reward, as a log-potential.
+    """
+
+    function: ClassVar[str] = "samplers.smc.loop:smc"
+    scores: ClassVar[tuple[str, ...]] = ("reward",)
+    ranked: ClassVar[str] = "reward"
+    own: ClassVar[tuple[str, ...]] = ("reward", "scale")
+
+    reward: Any
+    n: int = 8
+    scale: float = 1.0
+    proposal: str = "masked"
+    resampling: str = "systematic"
+    ess_threshold: float = 0.5
+    block: int | str | Callable[..., bool] = "token"
+
+    def arguments(self, setting: Setting) -> dict[str, Any]:
+        from samplers.scores.target import ScorePotential
+
+        given = super().arguments(setting)
+        reward, scale, target = given.pop("reward"), given.pop("scale"), setting.target
+        return given | {"potential": ScorePotential(reward, target.prompt, target.ends, scale)}

@@ -25,6 +25,7 @@ from guided.strategies import (
     OfValue,
     Rad,
     Setting,
+    Smc,
     Strategy,
     score_of,
 )
@@ -143,8 +144,24 @@ def test_guides_as_strategies(plain_model: Model, strategy: Strategy) -> None:
     assert len(report.alternatives) == strategy.n and report.forwards > 0  # type: ignore[attr-defined]
     again = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5)
     assert again.tokens == result.tokens
-    with pytest.raises(ValueError, match="no trace"):
-        guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, trace=Trace())
+    cut = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5, search_budget=SearchBudget(forwards=3))
+    assert not cut.search.complete and cut.value == json.loads(cut.text) and len(cut.tokens) <= 24
+    trace = Trace()
+    assert guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5, trace=trace).tokens == result.tokens
+    path, number = [], trace.found[0]
+    while trace.nodes[number].parent is not None:
+        path.append(trace.nodes[number].token)
+        number = trace.nodes[number].parent
+    assert path[::-1] == result.tokens
+
+
+def test_particles_as_a_strategy(plain_model: Model) -> None:
+    result = guided.generate(plain_model, "One", WORDS, search=Smc(_vowels, n=6, scale=20.0), max_tokens=8, seed=5)
+    report = result.search
+    assert report.score == _vowels(result.text) == max(one.score for one in report.alternatives)
+    assert {one.text for one in report.alternatives} <= {"red", "green", "blue", "yellow"} and report.forwards > 0
+    with pytest.raises(ValueError, match="no search budget"):
+        guided.generate(plain_model, "One", WORDS, search=Smc(_vowels), max_tokens=8, search_budget=SearchBudget(forwards=3))
 
 
 def test_a_guide_and_a_step_scorer_as_strategies(plain_model: Model) -> None:

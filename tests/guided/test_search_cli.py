@@ -78,7 +78,7 @@ def test_lists_its_strategies() -> None:
         (["--strategy", "args", "--lexicon", "LEXICON", "--reward", "x.py:y"], "exclude each other"),
         (["--strategy", "args", "--lexicon", "BROKEN"], "is no lexicon"),
         (["--strategy", "args", "--reward", "x.py:y", "--reward-of", "tokens"], "reward-of"),
-        (["--strategy", "args", "--lexicon", "LEXICON", "--trace", "t.json"], "no trace"),
+        (["--strategy", "smc", "--lexicon", "LEXICON", "--forwards", "9"], "no search budget"),
         (["--strategy", "args", "--classifier", "no/such/folder"], "classifier"),
         (["--forwards", "0"], "above 0"),
         (["-t", "0"], "temperature"),
