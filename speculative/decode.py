@@ -317,8 +317,10 @@ class Loop:
         return []
 
     def _observe(self, rows: Sequence[Row], outcomes: Sequence[Outcome]) -> None:
-        self.drafter.observe(outcomes)
-        self.stop.observe(outcomes)
+        for learner in (self.drafter, self.stop, self.shape):
+            observe = getattr(learner, "observe", None)  # a shape may learn, and need not
+            if observe is not None:
+                observe(outcomes)
         for row in rows:
             if row.place.ended:
                 self.drafter.end(row.index)

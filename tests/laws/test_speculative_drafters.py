@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from guided.evaluation.toys import AB, END, TOKENS, A, B, C, Case, case, randomly, vocabulary
 from grammars import Vocabulary
+from guided.evaluation.toys import AB, END, TOKENS, A, B, C, Case, case, randomly, vocabulary
 from samplers.masked import Request
 from samplers.models import TabularModel
 from samplers.sampling import Settings
@@ -133,13 +133,13 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize(("name", "problem"), zip(LOOKED_UP, itertools.cycle(CASES)))
+@pytest.mark.parametrize(("name", "problem"), list(zip(LOOKED_UP, itertools.cycle(CASES))))
 def test_looked_up(name: str, problem: str) -> None:
     make, shape = LOOKED_UP[name]
     check(case(problem), texts(case(problem), make(case(problem)), shape, Recursive()))
 
 
-@pytest.mark.parametrize(("name", "problem"), zip(DRAWN, itertools.cycle(CASES[::-1])))
+@pytest.mark.parametrize(("name", "problem"), list(zip(DRAWN, itertools.cycle(CASES[::-1]))))
 def test_drawn(name: str, problem: str) -> None:
     make, shape, verifier = DRAWN[name]
     check(case(problem), texts(case(problem), make(case(problem)), shape, verifier))
