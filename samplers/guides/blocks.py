@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ..sampling import draw
-from ..search.frontier import Ending, Node, Space
+from ..search.frontier import Node, Space
 from ..smc.boundaries import Boundary
-from ..target import Sample, Samples, Target, pick, streams
+from ..target import Sample, Samples, pick, streams
 
 __all__ = ["Block", "Blocks"]
 
@@ -74,26 +74,23 @@ Pick = Callable[[list[float], random.Random], int]
 """Which candidate is kept."""
 
 
-def by_blocks(
-    target: Target, n: int, k: int, ends: Boundary, score: Score, choose: Pick, *, seed: int, ending: Ending, name: str
-) -> Blocks:
+def by_blocks(space: Space, n: int, k: int, ends: Boundary, score: Score, choose: Pick, *, seed: int, name: str) -> Blocks:
     """Draws ``k`` candidates for every next block of ``n`` texts by local masking and keeps one of each, until the texts end.
 
     Args:
-        target: its temperature is that of the draws; its reward has no part in it.
+        space: of a target, whose temperature is that of the draws and whose reward has no part in it. Where its budget is spent the texts
+            stay as they are.
         n: number of texts.
         k: candidates a block.
         ends: whether a block ends with the last of these tokens; the end of the text ends one as well.
         score, choose: how one is chosen. A candidate that could not go on is not among them unless all are such; then the text ends there.
         seed: text ``i`` depends on ``seed`` and ``i`` only.
-        ending: see :mod:`samplers.search.frontier`.
         name: in the table of methods.
     """
-    space = Space(target, ending=ending)
     texts = [_Text(space.start(), source) for source in streams(seed, n)]
-    while live := [text for text in texts if not (text.dead or space.is_leaf(text.node))]:
+    while (live := [text for text in texts if not (text.dead or space.is_leaf(text.node))]) and not space.spent:
         for text, drawn in zip(live, draw_blocks(space, [(text.node, text.source) for text in live], k, ends)):
-            _keep(text, drawn, score, choose)
+            _keep(space, text, drawn, score, choose)
     nodes = [text.node for text in texts]
     finished = sum(node.finished for node in nodes)
     return Blocks(
@@ -104,12 +101,12 @@ def by_blocks(
         forwards=space.forwards,
         kl=None,
         method=name,
-        details={"tokens": space.tokens, "dead": sum(text.dead for text in texts), "calls": space.meter.calls},
+        details={"tokens": space.tokens, "dead": sum(t.dead for t in texts), "calls": space.meter.calls, "complete": float(not live)},
         blocks=[text.blocks for text in texts],
     )
 
 
-def _keep(text: _Text, drawn: list[Drawn], score: Score, choose: Pick) -> None:
+def _keep(space: Space, text: _Text, drawn: list[Drawn], score: Score, choose: Pick) -> None:
     able = [i for i, one in enumerate(drawn) if one.alive]
     if not able:
         text.node, text.dead = drawn[0].node, True
@@ -117,7 +114,8 @@ def _keep(text: _Text, drawn: list[Drawn], score: Score, choose: Pick) -> None:
     scores = score(text.node, [drawn[i] for i in able])
     at = able[choose(scores, text.source)]
     found = dict(zip(able, scores))
-    kept = drawn[at].node
+    kept = replace(drawn[at].node, score=found[at])
+    space.prune([replace(one.node, score=found.get(i, -math.inf)) for i, one in enumerate(drawn) if i != at], "another block was kept")
     text.blocks.append(Block(kept.tokens[len(text.node) :], at, tuple(found.get(i, -math.inf) for i in range(len(drawn)))))
     text.node = kept
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..registry import method
 from ..scores.protocol import Candidate, Value
-from ..search.frontier import Ending, Node
+from ..search.frontier import Ending, Node, Progress, SearchBudget, Space
 from ..smc.boundaries import Block as BlockOf
 from ..smc.boundaries import boundary
 from ..target import Target, require_positive
@@ -16,6 +17,8 @@ from .blocks import Blocks, Drawn, best, by_blocks, proportional
 
 if TYPE_CHECKING:
     from grammars.vocabulary import Vocabulary
+
+    from ..search.trace import Trace
 
 __all__ = ["blockwise"]
 
@@ -44,6 +47,9 @@ def blockwise(
     seed: int = 0,
     ending: Ending = "budget",
     vocabulary: Vocabulary | None = None,
+    budget: SearchBudget | None = None,
+    trace: Trace | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Blocks:
     """Draws ``k`` blocks from the model, keeps the one whose text has the highest value, and goes on from there (Mudgal et al. 2023,
     arXiv:2310.17022). One block as long as the text is best-of-``k``; short ones come near to token-wise control.
@@ -60,10 +66,12 @@ def blockwise(
         seed: text ``i`` depends on ``seed`` and ``i`` only.
         ending: see :mod:`samplers.search.frontier`.
         vocabulary: what tokens mean, for blocks by text without an automaton.
+        budget, trace, progress: see :class:`~samplers.search.frontier.Space`; when the budget is spent the texts stay unfinished
+            (``details["complete"]`` is 0).
 
     Returns:
         :class:`~samplers.guides.blocks.Blocks`; ``details``: ``tokens`` drawn, those of blocks not kept included, ``scored`` candidates,
-        ``dead``, ``calls``.
+        ``dead``, ``calls``, ``complete``.
 
     Raises:
         ValueError: an argument out of range; a value that is not a number or ``+inf``.
@@ -74,7 +82,7 @@ def blockwise(
         raise ValueError(f"strength must be finite, not {strength}")
     if vocabulary is None and target.automaton is not None:
         vocabulary = target.automaton.vocabulary
-    asked = 0
+    space, asked = Space(target, ending=ending, budget=budget, trace=trace, progress=progress), 0
 
     def score(start: Node, drawn: list[Drawn]) -> list[float]:
         nonlocal asked
@@ -92,6 +100,6 @@ def blockwise(
         return proportional([math.exp(x - top) if x > -math.inf else 0.0 for x in logs], source)
 
     pick = best if strength is None else tilted
-    found = by_blocks(target, n, k, boundary(block, vocabulary), score, pick, seed=seed, ending=ending, name=_NAME)
+    found = by_blocks(space, n, k, boundary(block, vocabulary), score, pick, seed=seed, name=_NAME)
     found.details["scored"] = asked
     return found

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..sampling import Settings, draw, shape
-from ..search.frontier import Ending, Node, Space
+from ..search.frontier import Ending, Node, Progress, SearchBudget, Space
 from ..target import Sample, Samples, Target, effective_size, log_mean, relative_error, require_positive, streams
 from ..warpers.base import Row
 from ..warpers.pipeline import Pipeline, as_pipeline
 from .guide import choose_ends, guides_of
 
 if TYPE_CHECKING:
+    from ..search.trace import Trace
     from ..warpers.base import Warper
 
 __all__ = ["Guided", "TokenRecord", "guided_decode"]
@@ -82,6 +83,9 @@ def guided_decode(
     top_k: int | None = None,
     top_p: float | None = None,
     ending: Ending = "budget",
+    budget: SearchBudget | None = None,
+    trace: Trace | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Guided:
     """Writes ``n`` texts of the target's language, each step shaped by a guide.
 
@@ -94,10 +98,11 @@ def guided_decode(
         temperature: acts on the guided scores; 0 takes the best token.
         top_k, top_p: act on the guided scores, after the temperature.
         ending: how texts end, see :mod:`samplers.search.frontier`: ``"budget"`` closes them in time.
+        budget, trace, progress: see :class:`~samplers.search.frontier.Space`; when the budget is spent the texts stay unfinished.
 
     Returns:
         :class:`Guided`; ``details``: ``scored`` (see :class:`~samplers.guides.guide.Guide`), ``kl`` (mean over the texts of the sum of
-        the steps' divergences), ``dead`` (texts that could not go on), ``calls`` of the model.
+        the steps' divergences), ``dead`` (texts that could not go on), ``calls`` of the model, ``complete`` (0 where the budget ended it).
 
     Raises:
         ValueError: an argument out of range, or a pipeline with a place for the mask (here it is always first).
@@ -110,11 +115,13 @@ def guided_decode(
         raise ValueError("a guide sees allowed tokens only: the mask comes first here, so CONSTRAINT has no place among the warpers")
     choose_ends(pipeline, target.ends).reset()
     before = _scored(pipeline)
-    space = Space(target, ending=ending)
+    space = Space(target, ending=ending, budget=budget, trace=trace, progress=progress)
     texts = [_Text(space.start(), source, seed + i) for i, source in enumerate(streams(seed, n))]
-    while live := [text for text in texts if not (text.dead or space.is_leaf(text.node))]:
+    while (live := [text for text in texts if not (text.dead or space.is_leaf(text.node))]) and not space.spent:
         _step(space, live, pipeline, settings)
-    return _result(space, texts, _scored(pipeline) - before, pipeline)
+    found = _result(space, texts, pipeline)
+    found.details |= {"scored": _scored(pipeline) - before, "complete": float(not live)}
+    return found
 
 
 def _step(space: Space, live: Sequence[_Text], pipeline: Pipeline, settings: Settings) -> None:
@@ -145,7 +152,7 @@ def _scored(pipeline: Pipeline) -> int:
     return sum(guide.scored for guide in guides_of(pipeline))
 
 
-def _result(space: Space, texts: Sequence[_Text], scored: int, pipeline: Pipeline) -> Guided:
+def _result(space: Space, texts: Sequence[_Text], pipeline: Pipeline) -> Guided:
     samples = []
     for text in texts:
         node, weight = text.node, -math.inf
@@ -163,7 +170,6 @@ def _result(space: Space, texts: Sequence[_Text], scored: int, pipeline: Pipelin
         kl=None,
         method=pipeline.describe(),
         details={
-            "scored": scored,
             "kl": math.fsum(record.kl for text in texts for record in text.records) / len(texts),
             "dead": sum(text.dead for text in texts),
             "calls": space.meter.calls,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
 from ..registry import method
 from ..scores.protocol import Candidate, StepScorer
-from ..search.frontier import Ending, Node
+from ..search.frontier import Ending, Node, Progress, SearchBudget, Space
 from ..smc.boundaries import Block as BlockOf
 from ..smc.boundaries import boundary
 from ..target import Target, require_positive
@@ -18,6 +19,8 @@ from .blocks import Blocks, Drawn, best, by_blocks, proportional
 
 if TYPE_CHECKING:
     from grammars.vocabulary import Vocabulary
+
+    from ..search.trace import Trace
 
 __all__ = ["grace"]
 
@@ -47,6 +50,9 @@ def grace(
     seed: int = 0,
     ending: Ending = "budget",
     vocabulary: Vocabulary | None = None,
+    budget: SearchBudget | None = None,
+    trace: Trace | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Blocks:
     """Draws ``k`` candidate steps from the model, adds to each one's likelihood the score of a discriminator that tells correct steps from
     wrong ones, keeps the best and goes on (GRACE; Khalifa et al. 2023, arXiv:2305.14934)::
@@ -67,10 +73,12 @@ def grace(
         seed: text ``i`` depends on ``seed`` and ``i`` only.
         ending: see :mod:`samplers.search.frontier`.
         vocabulary: what tokens mean, where there is no automaton that knows.
+        budget, trace, progress: see :class:`~samplers.search.frontier.Space`; when the budget is spent the texts stay unfinished
+            (``details["complete"]`` is 0).
 
     Returns:
         :class:`~samplers.guides.blocks.Blocks`; ``details``: ``tokens`` drawn, those of steps not kept included, ``scored``
-        steps, ``dead``, ``calls``.
+        steps, ``dead``, ``calls``, ``complete``.
 
     Raises:
         ValueError: an argument out of range; a score that is not a number or ``+inf``.
@@ -81,7 +89,7 @@ def grace(
         raise ValueError(f"beta must be in [0, 1], not {beta}")
     if vocabulary is None and target.automaton is not None:
         vocabulary = target.automaton.vocabulary
-    asked = 0
+    space, asked = Space(target, ending=ending, budget=budget, trace=trace, progress=progress), 0
 
     def score(start: Node, drawn: list[Drawn]) -> list[float]:
         nonlocal asked
@@ -98,6 +106,6 @@ def grace(
         return proportional(scores, source)
 
     pick = in_proportion if sample else best
-    found = by_blocks(target, n, k, boundary(block, vocabulary), score, pick, seed=seed, ending=ending, name=_NAME)
+    found = by_blocks(space, n, k, boundary(block, vocabulary), score, pick, seed=seed, name=_NAME)
     found.details["scored"] = asked
     return found

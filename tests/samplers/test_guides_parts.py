@@ -33,6 +33,8 @@ from samplers.guides import (
 )
 from samplers.models import HFModel, TabularModel
 from samplers.scores import Candidate, ValueBase
+from samplers.search.frontier import Progress, SearchBudget
+from samplers.search.trace import Trace
 from samplers.target import Target
 from samplers.warpers import CONSTRAINT, Pipeline, Row, Temperature, TopK, TopP
 from tests import tiny
@@ -365,6 +367,28 @@ def test_a_judge_that_counts_for_nothing_leaves_the_likeliest_step() -> None:
     likely = grace(target(constraint), Judge(), k=40, beta=0.0, block="line")
     for block in likely.blocks[0]:
         assert block.scores[block.chosen] == max(block.scores) and 0 < max(block.scores) <= 1
+
+
+def test_a_trace_shows_the_blocks_that_were_not_kept() -> None:
+    trace = Trace()
+    seen: list[Progress] = []
+    spy = Spy(lambda c: float(text(c.tokens).count(b"b")))
+    found = blockwise(target(Regex("[ab]{4}")), spy, k=3, block=2, seed=4, trace=trace, progress=seen.append)
+    nodes = trace.as_dict()["nodes"]
+    pruned = [node for node in nodes if "another block was kept" in str(node)]
+    assert len(pruned) == 2 * len(found.blocks[0])
+    assert sorted(node["score"] for node in pruned[:2]) == sorted(
+        s for i, s in enumerate(found.blocks[0][0].scores) if i != found.blocks[0][0].chosen
+    )
+    assert len(seen) == found.details["calls"] and seen[-1].forwards == found.forwards
+    assert found.details["complete"] == 1
+
+
+def test_a_budget_stops_a_text() -> None:
+    cut = blockwise(target(Regex("[ab]{8}")), Spy(), k=3, block=2, budget=SearchBudget(tokens=5))
+    assert cut.details["complete"] == 0 and len(cut.samples[0].tokens) == 2 and cut.samples[0].log_weight == -INF
+    short = guided_decode(target(Regex("[ab]{8}")), Tilt(Spy()), 2, budget=SearchBudget(forwards=3))
+    assert short.details["complete"] == 0 and not any(s.finished for s in short.samples) and short.forwards <= 4
 
 
 @pytest.mark.parametrize(
