@@ -2,7 +2,8 @@
 
 Reading order: :mod:`.registry` (what a method declares: its law), :mod:`.sampling` (one step: logits in, tokens out), :mod:`.masks`
 (packed masks on the logits' device), :mod:`.budget` (closing in time), :mod:`.masked` (the batched decode loop); :mod:`.models` (the
-language models that samplers ask: contexts in, log-probabilities out); :mod:`.warpers` (what shapes a step's distribution).
+language models that samplers ask: contexts in, log-probabilities out); :mod:`.warpers` (what shapes a step's distribution);
+:mod:`.guides` (what steers a step by a score or by other models).
 
 Sampling from the model *given* a language, which masking is not: :mod:`.target` (what is to be sampled, and what samplers return), then
 a method a file: :mod:`.importance` (masks, corrected by weights), :mod:`.rejection`, :mod:`.prefix_tree` (what failures teach) with
