@@ -20,21 +20,30 @@ from typing import Any
 from .base import OfValue, Setting, Strategy, score_of
 from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
 from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad, Smc
+from .whole import AdaptiveConsistency, AStar, BestOfN, BranchAndBound, Cot, Mbr, SelfConsistency, SpeculativeRejection
 
 __all__ = [
     "STRATEGIES",
+    "AStar",
+    "AdaptiveConsistency",
     "Args",
     "Beam",
     "BestFirstBeam",
+    "BestOfN",
     "Blockwise",
+    "BranchAndBound",
     "Controlled",
+    "Cot",
     "DiverseBeam",
     "Grace",
     "Guide",
+    "Mbr",
     "OfValue",
     "Rad",
+    "SelfConsistency",
     "Setting",
     "Smc",
+    "SpeculativeRejection",
     "Strategy",
     "UidBeam",
     "score_of",
@@ -52,6 +61,14 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "blockwise": Blockwise,
     "grace": Grace,
     "smc": Smc,
+    "best-of-n": BestOfN,
+    "speculative-rejection": SpeculativeRejection,
+    "mbr": Mbr,
+    "self-consistency": SelfConsistency,
+    "adaptive-consistency": AdaptiveConsistency,
+    "cot": Cot,
+    "a-star": AStar,
+    "branch-and-bound": BranchAndBound,
 }
 """The strategies by the names that the command line knows."""
 

@@ -144,6 +144,8 @@ class Strategy:
         found = {name: getattr(setting, name) for name in ("ending", "seed", "budget", "trace", "progress") if name in known}
         if "vocabulary" in known and setting.texts is not None:
             found["vocabulary"] = setting.vocabulary("the strategy")
+        if "texts" in known and setting.texts is not None:
+            found["texts"] = setting.texts
         return found
 
     def __call__(
@@ -190,7 +192,7 @@ def _check(strategy: str, name: str, value: Any, annotation: str) -> None:
     elif isinstance(value, Real) and kinds & {"int", "float"}:
         fine = "float" in kinds and math.isfinite(value)
     else:
-        fine = bool(kinds - {"int", "float", "bool", "None"})
+        fine = bool(kinds - {"int", "float", "bool", "None"})  # texts, scores and functions are looked at where they are used
     if not fine:
         wanted = "a whole number from 1 on" if "int" in kinds else "a finite number" if "float" in kinds else "true or false"
         raise ValueError(f"{strategy}: {name} must be {wanted}{' or None' * ('None' in kinds)}, not {value!r}")

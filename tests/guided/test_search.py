@@ -15,17 +15,25 @@ from grammars import ConstraintError, ModelError
 from guided import Choice, GuidedLogitsProcessor, Model, Regex, SearchBudget, Trace
 from guided.strategies import (
     STRATEGIES,
+    AdaptiveConsistency,
     Args,
+    AStar,
     Beam,
     BestFirstBeam,
+    BestOfN,
     Blockwise,
+    BranchAndBound,
     Controlled,
+    Cot,
     Grace,
     Guide,
+    Mbr,
     OfValue,
     Rad,
+    SelfConsistency,
     Setting,
     Smc,
+    SpeculativeRejection,
     Strategy,
     score_of,
 )
@@ -153,6 +161,45 @@ def test_guides_as_strategies(plain_model: Model, strategy: Strategy) -> None:
         path.append(trace.nodes[number].token)
         number = trace.nodes[number].parent
     assert path[::-1] == result.tokens
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        BestOfN(_vowels, n=4),
+        SpeculativeRejection(_vowels, n=6),
+        Mbr(n=4, utility="token_f1"),
+        SelfConsistency("/n", n=4),
+        SelfConsistency("[0-9]", n=4, weights=_vowels),
+        AdaptiveConsistency("", n=4),
+        Cot("/n", k=3),
+    ],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_whole_texts(plain_model: Model, strategy: Strategy) -> None:
+    result = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5)
+    assert result.value == json.loads(result.text)
+    assert all(one.value == json.loads(one.text) for one in result.search.alternatives)
+    if isinstance(strategy, BestOfN | SpeculativeRejection):
+        assert result.search.score == _vowels(result.text)
+
+
+@pytest.mark.parametrize("kind", [AStar, BranchAndBound])
+def test_exact_searches_with_a_reward(plain_model: Model, kind: Any) -> None:
+    plain = guided.generate(plain_model, "A colour:", WORDS, search=kind(n=60), max_tokens=8)
+    scores = {tuple(one.tokens): one.logprob + 50 * _vowels(one.text) for one in plain.search.alternatives}
+    strategy = kind(reward=lambda text: 50 * _vowels(text), reward_bound=150.0)
+    best = guided.generate(plain_model, "A colour:", WORDS, search=strategy, max_tokens=8)
+    assert tuple(best.tokens) == max(scores, key=lambda tokens: scores[tokens])
+    assert best.search.score == pytest.approx(max(scores.values()), abs=1e-4)
+
+
+def test_utilities_and_answers(plain_model: Model) -> None:
+    with pytest.raises(ConstraintError, match="no utility 'charm'"):
+        guided.generate(plain_model, "x", WORDS, search=Mbr(utility="charm"), max_tokens=8)
+    shorter = Mbr(n=8, utility=lambda candidate, reference: -float(len(candidate)))
+    result = guided.generate(plain_model, "x", WORDS, search=shorter, max_tokens=8)
+    assert len(result.text) == min(len(one.text) for one in result.search.alternatives)
 
 
 def test_particles_as_a_strategy(plain_model: Model) -> None:
