@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from .batch import fill_masks
     from .constraint import Constraint, Literal
     from .gbnf import Gbnf
+    from .intersection import Intersection
     from .json_schema import AnyJson, JsonSchema
     from .lark_grammar import Lark
+    from .lexical import MustInclude, MustNotInclude, english_inflections
     from .patterns import Choice, Regex
     from .vocabulary import Vocabulary
 
@@ -51,17 +53,21 @@ __all__ = [
     "Gbnf",
     "GrammarError",
     "GuidedError",
+    "Intersection",
     "JsonSchema",
     "Lark",
     "LimitError",
     "Limits",
     "Literal",
     "ModelError",
+    "MustInclude",
+    "MustNotInclude",
     "Regex",
     "RegexError",
     "SchemaError",
     "Vocabulary",
     "VocabularyError",
+    "english_inflections",
     "fill_masks",
 ]
 
@@ -71,11 +77,15 @@ _LAZY = {
     "Choice": ".patterns",
     "Constraint": ".constraint",
     "Gbnf": ".gbnf",
+    "Intersection": ".intersection",
     "JsonSchema": ".json_schema",
     "Lark": ".lark_grammar",
     "Literal": ".constraint",
+    "MustInclude": ".lexical",
+    "MustNotInclude": ".lexical",
     "Regex": ".patterns",
     "Vocabulary": ".vocabulary",
+    "english_inflections": ".lexical",
     "fill_masks": ".batch",
 }
 

@@ -1,8 +1,8 @@
 """The base of every front-end: a constraint is built into rules, compiled against a vocabulary, and composes.
 
 ``constraint.compile(vocabulary)`` gives an :class:`~grammars.automaton.Automaton`. Constraints compose
-with ``+`` (sequence; plain strings are literal text), ``|`` (union), :meth:`Constraint.repeat` and
-:meth:`Constraint.optional`::
+with ``+`` (sequence; plain strings are literal text), ``|`` (union), ``&`` (both, for regular ones), :meth:`Constraint.repeat`
+and :meth:`Constraint.optional`::
 
     "Answer: " + Choice(["yes", "no"]) + "." + Regex(r"\\n.*").optional()
 """
@@ -17,6 +17,7 @@ from .rules import Node, Rule, StaticRule, finish, literal, optional, repeat, se
 
 if TYPE_CHECKING:
     from .automaton import Automaton
+    from .intersection import Intersection
     from .regex.expr import Pool
     from .vocabulary import Vocabulary
 
@@ -31,6 +32,19 @@ class Constraint:
     def build(self, pool: Pool) -> Rule:
         """The rules of this language over the expressions of ``pool``; the start rule."""
         raise NotImplementedError
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether the language is one expression, so that it can be intersected with others: whether :meth:`regular` is of use."""
+        return False
+
+    def regular(self, pool: Pool) -> int:
+        """The language as an expression of ``pool``.
+
+        Raises:
+            ConstraintError: it is not regular, or not known to be.
+        """
+        raise ConstraintError(f"{type(self).__name__} is no regular language: it cannot be intersected with another one")
 
     def compile(self, vocabulary: Vocabulary, limits: Limits | None = None) -> Automaton:
         """Binds the language to a vocabulary.
@@ -56,6 +70,16 @@ class Constraint:
     def __ror__(self, other: Constraint | str) -> Union:
         return Union([other, self])
 
+    def __and__(self, other: Constraint | str) -> Intersection:
+        from .intersection import Intersection
+
+        return Intersection([self, other])
+
+    def __rand__(self, other: Constraint | str) -> Intersection:
+        from .intersection import Intersection
+
+        return Intersection([other, self])
+
     def repeat(self, lo: int = 0, hi: int | None = None) -> Repeat:
         """This constraint ``lo`` to ``hi`` times (``None``: without bound)."""
         return Repeat(self, lo, hi)
@@ -77,8 +101,14 @@ def constraint_of(value: Constraint | str) -> Constraint:
 class Literal(Constraint):
     """Exactly this text."""
 
+    is_regular = True
+
     def __init__(self, text: str) -> None:
         self.text = text
+
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
+        return pool.literal(self.text.encode()) if self.text else pool.EPSILON
 
     def build(self, pool: Pool) -> Rule:
         return finish(StaticRule(f"literal {self.text[:40]!r}").define(literal(pool, self.text)))
@@ -90,6 +120,11 @@ class _Composite(Constraint):
         for part in map(constraint_of, parts):
             self.parts.extend(part.parts if type(part) is type(self) and isinstance(part, _Composite) else [part])
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_regular for part in self.parts)
+
     def node(self, rules: list[Rule]) -> Node:
         raise NotImplementedError
 
@@ -100,12 +135,20 @@ class _Composite(Constraint):
 class Sequence(_Composite):
     """The parts one after another."""
 
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
+        return pool.cat(*(part.regular(pool) for part in self.parts))
+
     def node(self, rules: list[Rule]) -> Node:
         return sequence(*rules)
 
 
 class Union(_Composite):
     """Any one of the parts."""
+
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
+        return pool.alt(*(part.regular(pool) for part in self.parts))
 
     def node(self, rules: list[Rule]) -> Node:
         return union(*rules)
@@ -117,6 +160,15 @@ class Repeat(Constraint):
     def __init__(self, part: Constraint | str, lo: int = 0, hi: int | None = None) -> None:
         self.part, self.lo, self.hi = constraint_of(part), lo, hi
         repeat(StaticRule("check"), lo, hi)  # refuses bad bounds here, not at compile time
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether the part is."""
+        return self.part.is_regular
+
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
+        return pool.repeat(self.part.regular(pool), self.lo, self.hi)
 
     def build(self, pool: Pool) -> Rule:
         part = self.part.build(pool)

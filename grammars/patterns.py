@@ -29,6 +29,8 @@ class Regex(Constraint):
         RegexError: the pattern is malformed, or not regular (backreferences, ...); says where.
     """
 
+    is_regular = True
+
     def __init__(self, pattern: str, dialect: str = "python", flags: str = "", search: bool = False) -> None:
         from .regex.syntax import parse
 
@@ -39,11 +41,15 @@ class Regex(Constraint):
         extra = f", flags={self.flags!r}" * bool(self.flags) + ", search=True" * self.search
         return f"Regex({self.pattern!r}, dialect={self.dialect!r}{extra})"
 
-    def build(self, pool: Pool) -> Rule:
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
         from .regex.lower import to_expr
 
-        expr = to_expr(self._ast, pool, dialect=self.dialect, search=self.search)
-        return finish(StaticRule(f"regex {self.pattern[:40]!r}").define(lexeme(pool, expr, name=f"/{self.pattern[:40]}/")))
+        return to_expr(self._ast, pool, dialect=self.dialect, search=self.search)
+
+    def build(self, pool: Pool) -> Rule:
+        name = f"/{self.pattern[:40]}/"
+        return finish(StaticRule(f"regex {self.pattern[:40]!r}").define(lexeme(pool, self.regular(pool), name=name)))
 
 
 class Choice(Constraint):
@@ -57,6 +63,8 @@ class Choice(Constraint):
     Raises:
         ConstraintError: there is no option, or one is not a ``str``.
     """
+
+    is_regular = True
 
     def __init__(self, options: Sequence[str]) -> None:
         if isinstance(options, (str, bytes)):
@@ -76,5 +84,9 @@ class Choice(Constraint):
         shown = ", ".join(map(repr, self.options[:5])) + ", ..." * (len(self.options) > 5)
         return f"Choice([{shown}])"
 
+    def regular(self, pool: Pool) -> int:
+        """See :meth:`Constraint.regular`."""
+        return pool.choice(self._encoded)
+
     def build(self, pool: Pool) -> Rule:
-        return finish(StaticRule("choice").define(lexeme(pool, pool.choice(self._encoded), name="choice")))
+        return finish(StaticRule("choice").define(lexeme(pool, self.regular(pool), name="choice")))
