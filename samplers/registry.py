@@ -71,6 +71,7 @@ _DRAFTERS = (
     "drafters.staged",
     "shapes",
     "stops",
+    "verifiers",
 )
 _MODULES = (
     "samplers.sampling",

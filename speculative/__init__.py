@@ -7,3 +7,24 @@ Reading order: :mod:`.rules` (places of a text, and what may follow), :mod:`.tre
 :mod:`.protocol` (the four axes), :mod:`.shaping` (the target's law), :mod:`.verifiers`, :mod:`.pace` (how much to draft), :mod:`.decode`
 (the loop).
 """
+
+from .decode import Round, RowRound, decode
+from .protocol import Drafter, Outcome, Shape, StepInfo, Stop, Verdict, Verifier
+from .rules import Place, Rules
+from .tree import DraftTree
+
+__all__ = [
+    "DraftTree",
+    "Drafter",
+    "Outcome",
+    "Place",
+    "Round",
+    "RowRound",
+    "Rules",
+    "Shape",
+    "StepInfo",
+    "Stop",
+    "Verdict",
+    "Verifier",
+    "decode",
+]
