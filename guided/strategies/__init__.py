@@ -20,11 +20,13 @@ from typing import Any
 from .base import OfValue, Setting, Strategy, score_of
 from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
 from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad, Smc
+from .steps import AStarSteps, Mcts, Phi, Rebase, WeakToStrong
 from .whole import AdaptiveConsistency, AStar, BestOfN, BranchAndBound, Cot, Mbr, SelfConsistency, SpeculativeRejection
 
 __all__ = [
     "STRATEGIES",
     "AStar",
+    "AStarSteps",
     "AdaptiveConsistency",
     "Args",
     "Beam",
@@ -38,14 +40,18 @@ __all__ = [
     "Grace",
     "Guide",
     "Mbr",
+    "Mcts",
     "OfValue",
+    "Phi",
     "Rad",
+    "Rebase",
     "SelfConsistency",
     "Setting",
     "Smc",
     "SpeculativeRejection",
     "Strategy",
     "UidBeam",
+    "WeakToStrong",
     "score_of",
     "strategy",
 ]
@@ -67,6 +73,11 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "self-consistency": SelfConsistency,
     "adaptive-consistency": AdaptiveConsistency,
     "cot": Cot,
+    "a-star-steps": AStarSteps,
+    "rebase": Rebase,
+    "phi": Phi,
+    "weak-to-strong": WeakToStrong,
+    "mcts": Mcts,
     "a-star": AStar,
     "branch-and-bound": BranchAndBound,
 }

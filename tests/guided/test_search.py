@@ -18,6 +18,7 @@ from guided.strategies import (
     AdaptiveConsistency,
     Args,
     AStar,
+    AStarSteps,
     Beam,
     BestFirstBeam,
     BestOfN,
@@ -28,15 +29,20 @@ from guided.strategies import (
     Grace,
     Guide,
     Mbr,
+    Mcts,
     OfValue,
+    Phi,
     Rad,
+    Rebase,
     SelfConsistency,
     Setting,
     Smc,
     SpeculativeRejection,
     Strategy,
+    WeakToStrong,
     score_of,
 )
+from guided.strategies.steps import rule_of
 from samplers.models import TabularModel
 from samplers.target import Target
 from tests import tiny
@@ -200,6 +206,45 @@ def test_utilities_and_answers(plain_model: Model) -> None:
     shorter = Mbr(n=8, utility=lambda candidate, reference: -float(len(candidate)))
     result = guided.generate(plain_model, "x", WORDS, search=shorter, max_tokens=8)
     assert len(result.text) == min(len(one.text) for one in result.search.alternatives)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        AStarSteps(_vowels, rule="field", k=2, max_step_tokens=8),
+        Rebase(_vowels, rule=6, n=3),
+        Phi(rule=6, beams=2, k=2),
+        Mcts(reward=_vowels, simulations=4, width=3),
+        Mcts(value=_vowels, reward=_vowels, simulations=12, width=3),
+    ],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_steps(plain_model: Model, strategy: Strategy) -> None:
+    result = guided.generate(plain_model, "One", SCHEMA, search=strategy, max_tokens=24, seed=5)
+    assert result.value == json.loads(result.text)
+    assert all(one.value == json.loads(one.text) for one in result.search.alternatives if one.finish_reason == "complete")
+
+
+def test_weak_to_strong_takes_loaded_models(plain_model: Model) -> None:
+    strategy = WeakToStrong(plain_model, plain_model, beams=2, k=2, rule=2)
+    result = guided.generate(plain_model, "One", WORDS, search=strategy, max_tokens=8)
+    assert result.search.score == pytest.approx(0.0, abs=1e-4)  # a model beside itself
+
+
+def test_rules_of_steps(plain_model: Model) -> None:
+    from samplers.search.steps import Delimiter, Field, Sentence, Tokens
+
+    target = Target(TabularModel(3, 2, lambda prefix: [0.3, 0.3, 0.4]), (), None, 4)
+    vocabulary = plain_model.vocabulary
+    setting = Setting(target, texts=vocabulary)
+    assert rule_of(3, setting) == Tokens(3) and rule_of("sentence", setting) == Sentence(vocabulary)
+    assert rule_of("field", setting) == Field(vocabulary) and rule_of("line", setting) == Delimiter(b"\n", vocabulary)
+    assert rule_of("; ", setting) == Delimiter(b"; ", vocabulary) and rule_of(None, setting) == Delimiter(b"\n", vocabulary)
+    assert rule_of(Tokens(2), setting) == Tokens(2)
+    with pytest.raises(ConstraintError, match="rule of steps"):
+        rule_of(2.5, setting)
+    with pytest.raises(ConstraintError, match="what tokens mean"):
+        rule_of(None, Setting(target))
 
 
 def test_particles_as_a_strategy(plain_model: Model) -> None:
