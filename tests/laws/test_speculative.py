@@ -236,7 +236,7 @@ class Unmasked(Greedy):
     ("verifier", "drafter"), [(Exact, Drops), (NoBonus, Sampled), (Unmasked, Sampled)], ids=["drops", "no bonus", "greedy"]
 )
 def test_a_wrong_law_is_caught(verifier: Any, drafter: Any) -> None:
-    found = texts(FREE, verifier(), drafter(SMALL), Branches(1, 1), 4 * DRAWS)
+    found = texts(FREE, verifier(), drafter(OTHER), Branches(1, 1), 4 * DRAWS)
     law = enumerated(FREE.row, FREE.max_tokens)
     first: Law = {}
     for text, p in law.items():
