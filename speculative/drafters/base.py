@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..shapes.levels import Chain
 from ..tree import DraftTree, How
 
 if TYPE_CHECKING:
@@ -71,13 +72,15 @@ def grow(trees: Sequence[DraftTree], shapes: Sequence[Shape], step: StepInfo, pr
         for i in open_:
             asked = shapes[i].grow(trees[i], fresh[i], step.limits[i], step.depths[i])
             wanted += [(i, node, count) for node, count in asked if _grows(trees[i], node, step.depths[i])]
-        before = [_work(tree) for tree in trees]
+        if not wanted:
+            break
         sizes = [len(tree) for tree in trees]
-        if wanted:
-            propose(wanted)
+        before = [_work(trees[i], node) for i, node, _ in wanted]
+        propose(wanted)
         fresh = [list(range(size, len(tree))) for size, tree in zip(sizes, trees)]
+        moved = {i for (i, node, _), work in zip(wanted, before) if _work(trees[i], node) > work}
         # draws of one token again and again are no new nodes: a bound on draws, so that no shape can go on for ever
-        open_ = [i for i in open_ if _work(trees[i]) > before[i] and sum(map(len, trees[i].draws)) <= 4 * step.limits[i] + len(trees[i])]
+        open_ = [i for i in open_ if i in moved and (fresh[i] or sum(map(len, trees[i].draws)) <= 4 * step.limits[i])]
     return [settle(tree, shape, limit) for tree, shape, limit in zip(trees, shapes, step.limits)]
 
 
@@ -85,8 +88,9 @@ def _grows(tree: DraftTree, node: int, depth: int) -> bool:
     return node not in tree.closed and not tree.places[node].ended and tree.depths[node] < depth
 
 
-def _work(tree: DraftTree) -> int:
-    return sum(map(len, tree.draws)) + len(tree.closed)
+def _work(tree: DraftTree, node: int) -> int:
+    """What was done at a node."""
+    return len(tree.draws[node]) + (node in tree.closed)
 
 
 class Lookup(BaseDrafter):
@@ -98,12 +102,25 @@ class Lookup(BaseDrafter):
         """See :meth:`speculative.protocol.Drafter.draft`."""
         trees = [DraftTree(place, rules) for place, rules in zip(places, step.rules)]
         tables = [self.ready(row, place, generator) for row, place, generator in zip(step.rows, places, generators)]
+        if all(type(shape) is Chain for shape in shapes):
+            for i, shape in enumerate(shapes):
+                self._chain(trees[i], min(shape.length, step.limits[i], step.depths[i]), step, tables[i])  # type: ignore[attr-defined]
+            return trees
 
         def propose(wanted: list[Wanted]) -> None:
             for i, node, count in wanted:
                 self._add(trees[i], node, count, step, tables[i])
 
         return grow(trees, shapes, step, propose)
+
+    def _chain(self, tree: DraftTree, length: int, step: StepInfo, found: Callable[[DraftTree, int], Iterable[Proposal]]) -> None:
+        """What rounds of growing come to for a chain, without the rounds."""
+        for node in range(length):  # in a chain the nodes are numbered by depth
+            if tree.places[node].ended:
+                return
+            self._add(tree, node, 1, step, found)
+            if len(tree) == node + 1:
+                return
 
     def _add(self, tree: DraftTree, node: int, count: int, step: StepInfo, found: Callable[[DraftTree, int], Iterable[Proposal]]) -> None:
         if not step.stop.go_on(tree, node, None):

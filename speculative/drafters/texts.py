@@ -99,28 +99,29 @@ def follow(spots: Sequence[Spot], own: Sequence[int], pending: Sequence[int]) ->
     """
     known: dict[int, list[Spot]] = {0: list(spots)}
 
-    def token_at(text: Sequence[int], position: int, tree: DraftTree, node: int) -> int:
-        if position < len(text):
-            return text[position]
+    def beyond(text: Sequence[int], position: int, tree: DraftTree, node: int) -> int:
+        """The token at a position behind the end of a text; -1: none."""
         if text is not own:
             return -1
-        beyond = position - len(text)
-        if beyond < len(pending):
-            return pending[beyond]
+        position -= len(text)
+        if position < len(pending):
+            return pending[position]
         path = tree.path(node)
-        beyond -= len(pending)
-        return tree.tokens[path[beyond]] if beyond < len(path) else -1
+        position -= len(pending)
+        return tree.tokens[path[position]] if position < len(path) else -1
 
     def at(tree: DraftTree, node: int) -> list[Spot]:
         here = known.get(node)
         if here is None:
             parent, token = tree.parents[node], tree.tokens[node]
-            here = known[node] = [(t, p + 1) for t, p in at(tree, parent) if token_at(t, p, tree, parent) == token]
+            here = known[node] = [
+                (t, p + 1) for t, p in at(tree, parent) if (t[p] if p < len(t) else beyond(t, p, tree, parent)) == token
+            ]
         return here
 
     def found(tree: DraftTree, node: int) -> Iterator[Proposal]:
         for text, position in at(tree, node):
-            token = token_at(text, position, tree, node)
+            token = text[position] if position < len(text) else beyond(text, position, tree, node)
             if token >= 0:
                 yield token, None
 
