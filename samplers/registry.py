@@ -42,9 +42,19 @@ _WARPERS = (
     "typical",
 )
 _SEARCHES: tuple[str, ...] = (
+    "astar_steps",
     "beam",
     "best_first_beam",
+    "best_of_n",
+    "cot",
+    "exact",
+    "mbr",
+    "mcts",
+    "phi",
+    "rebase",
+    "self_consistency",
     "uid_beam",
+    "weak_to_strong",
 )
 _GUIDES = (
     "args",
@@ -69,6 +79,7 @@ _DRAFTERS = (
     "drafters.sam",
     "drafters.self_drafting",
     "drafters.staged",
+    "pace",
     "shapes",
     "stops",
     "verifiers",
