@@ -181,6 +181,7 @@ class Loop:
         self._scores = getattr(model, "next_logits", model.next_logprobs)
         self._shaper: Shaper | None = None
         verifier.check(settings)
+        pace.begin(verifier.invariant)
 
     # ------------------------------------------------------------ rows
     def row(self, index: int, request: Request, ends: Sequence[int]) -> Row:
@@ -256,7 +257,7 @@ class Loop:
             self.stop,
         )
         found = self.drafter.draft([row.place for row in some], [self.shape] * len(some), info, [row.draft_chance for row in some])
-        for i, tree in zip(asked, self.pace.trim(found)):
+        for i, tree in zip(asked, self.pace.trim(found, len(rows))):
             trees[i] = tree
         return trees
 
