@@ -273,8 +273,7 @@ def row(xc, x):
         parts[p, 2], parts[p, 3] = to, keep
     if not has_room(count, L_TABLE, table.shape[0], x + 1):
         return GROW
-    for byte in range(256):
-        table[x, byte] = 0
+    table[x, 0] = 0
     live = 0
     for p in range(n_parts):
         to, keep = parts[p, 2], parts[p, 3]
@@ -287,7 +286,9 @@ def row(xc, x):
                     byte += 8
                     continue
                 if left & np.uint64(1):
-                    table[x, byte], kept[x, byte] = to, keep
+                    table[x, byte] = to
+                    if keep:  # untouched memory is zero, and costs nothing
+                        kept[x, byte] = keep
                     live += 1
                 left >>= np.uint64(1)
                 byte += 1
