@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Automaton"]
 
 _SEARCH = 20_000
+_PROGRESS = 1_000  # states that must be new since the tables were begun, or they are too small for one text
 
 
 class Automaton:
@@ -58,6 +59,7 @@ class Automaton:
         self._eos = tuple(vocabulary.eos_token_ids)
         self._eos_set = frozenset(self._eos)
         self._threads: list[Threads | None] = [(), ()]
+        self._room, self._renewed = limits.arena, -_PROGRESS
         self._arena()
         if not self._stepper.start:
             raise ConstraintError("the language is empty, no text fits it")
@@ -85,7 +87,13 @@ class Automaton:
     def _renew(self) -> None:
         """Begins a fresh arena when the tables are full. State numbers stay good: what is behind one is found
         again by replaying its bytes when it is asked for."""
-        if self._lexer.full or len(self._parser) > self.limits.arena or len(self._ids) > self.limits.arena:
+        if self._lexer.full or len(self._parser) > self._room or len(self._ids) > self._room:
+            if len(self._origins) - self._renewed < _PROGRESS:  # what is in use fills them by itself
+                self._room *= 2
+                if self._lexer.full:
+                    self._lexer.stretch()
+                return
+            self._renewed = len(self._origins)
             self._threads = [(), (), *[None] * (len(self._threads) - 2)]
             self._release()
             self._arena()

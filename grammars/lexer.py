@@ -9,9 +9,13 @@ it (:attr:`Lexer.lock`).
 
 Tables, indexed by state (the work is done by :mod:`.kernels.rows`):
 
-- ``table`` int32[n, 256]: next state, 0 dead, -1 (in column 0) where the row is not made yet;
-- ``kept`` int32[n, 256]: 0 where every slot survives the byte, else the id of the tuple of surviving slots;
-- ``accept`` int32[n]: 0, or the id of the tuple of slots whose lexeme may end here.
+- ``rows`` int32[n]: the number of the state's row, 0 where it is not made yet;
+- ``accept`` int32[n]: 0, or the id of the tuple of slots whose lexeme may end here;
+
+and by row (most states are never asked for theirs):
+
+- ``table`` int32[rows, 256]: next state, 0 dead;
+- ``kept`` int32[rows, 256]: 0 where every slot survives the byte, else the id of the tuple of surviving slots.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from .kernels.fields import (
     N_ACCEPTS,
     N_ASKED_EXPRS,
     N_KEEPS,
+    N_ROWS,
     N_TUPLES,
     N_WALKS,
     REACH,
@@ -48,7 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["Lexer"]
 
 TRIE = ("trie_byte", "trie_depth", "trie_end", "trie_first", "trie_tokens")
-_MAX_STATES = 80_000  # 2 KB of tables each
+_MAX_ROWS = 80_000  # 2 KB each
+_MAX_STATES = 400_000  # 0.1 to 0.4 KB each
 _MAX_EXPRESSIONS = 400_000  # about 1 KB each
 _HASHES = ("tuple_hash", "accept_hash", "keep_hash", "node_hash", "walk_hash")
 
@@ -67,17 +73,18 @@ class Lexer:
             tables.place(name, array)
         # Zeroed pages cost memory only when they are written: the wide tables have their full size at once and are never copied.
         for name in ("table", "kept"):
-            tables.place(name, np.zeros((_MAX_STATES + (_MAX_STATES >> 2), 256), np.int32))
+            tables.place(name, np.zeros((_MAX_ROWS + (_MAX_ROWS >> 2), 256), np.int32))
         tables.reserve("stack", vocabulary.max_token_bytes + 2)
         tables.reserve("own", 2 * vocabulary.words)
         tables.reserve("exits", len(vocabulary.trie_byte))
         tables.reserve("trie_below", len(vocabulary.trie_byte))
         earley.run(NO_PARSER, tables.context, earley.CLASSES_BELOW, 0, 0, NO_ITEMS, *NOTHING)
         count = tables.count
-        count[N_TUPLES] = count[N_ACCEPTS] = count[N_KEEPS] = count[N_WALKS] = 1
+        count[N_TUPLES] = count[N_ACCEPTS] = count[N_KEEPS] = count[N_WALKS] = count[N_ROWS] = 1
         count[REACH] = vocabulary.max_token_bytes
         self.mirror = Mirror(self.pool, tables, self.grow)
         self.segments = Segments(self)
+        self._scale = 1
         self._parents: NDArray[np.int32] | None = None
         self._view()
         assert self.accepts((0,)) == FIRST
@@ -88,7 +95,12 @@ class Lexer:
     @property
     def full(self) -> bool:
         """Whether it is time for a fresh lexer; automata that use this one keep it until they are renewed."""
-        return len(self) > _MAX_STATES or len(self.pool) > _MAX_EXPRESSIONS
+        rows, scale = int(self.tables.count[N_ROWS]), self._scale
+        return rows > _MAX_ROWS * scale or len(self) > _MAX_STATES * scale or len(self.pool) > _MAX_EXPRESSIONS * scale
+
+    def stretch(self) -> None:
+        """Lets it hold twice as much: for a text that needs more than all of it."""
+        self._scale *= 2
 
     def _view(self) -> None:
         tables = self.tables
@@ -96,6 +108,7 @@ class Lexer:
         self.table_view = self.table.reshape(-1).data
         self.kept_view = self.kept.reshape(-1).data
         self.accept_view = self.accept.data
+        self.rows_view = tables.rows.data
 
     def _rehash(self, field: int, old: NDArray[Any]) -> None:
         earley.run(NO_PARSER, self.tables.context, earley.REHASH_LEXER, field, 0, NO_ITEMS, *NOTHING)
@@ -162,12 +175,15 @@ class Lexer:
         first, n = self.tables.tuples[x, :2].tolist()
         return tuple([self.mirror.expr(e) for e in self.tables.exprs[first : first + n].tolist()])
 
-    def row(self, x: int) -> None:
-        """Makes the row of state ``x`` where it is missing."""
-        while self.table_view[x << 8] < 0:
+    def row(self, x: int) -> int:
+        """The number of the row of state ``x``, which is made where it is missing."""
+        found: int = self.rows_view[x]
+        while not found:
             status: int = earley.run(NO_PARSER, self.tables.context, earley.ROW, x, 0, NO_ITEMS, *NOTHING)
             if status < 0:
                 self.resolve(status)
+            found = self.rows_view[x]
+        return found
 
     def mergeable_from(self, data: bytes) -> int:
         """The first offset in ``data`` from which some longer token could swallow the rest of it together with what follows."""

@@ -21,6 +21,8 @@ from .strings import ANY_ESCAPES, MINIMAL_ESCAPES, Except, TextSet, Walk, any_te
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from .kernels.memory import Tables
     from .regex.expr import Pool
     from .strings import Speller
@@ -29,6 +31,7 @@ __all__ = ["NOTHING", "NO_ITEMS", "NO_PARSER", "Mirror"]
 
 NO_PARSER = np.empty(0, np.int64)
 NO_ITEMS = np.empty((0, 2), np.int32)
+_FEW = 64  # texts of a set that are looked for one by one
 #: The last arguments of :func:`grammars.kernels.earley.run` where an operation needs none.
 NOTHING = (np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.int32))
 
@@ -186,11 +189,24 @@ class Mirror:
         if found is None:
             found = self._set_ids[texts] = len(self._sets)
             self._sets.append(texts)
-            numbers = [self._text((text, texts.codec)) for text in texts.texts]
+            few = len(texts.texts) <= _FEW
+            numbers = [self._text((text, texts.codec)) for text in texts.texts] if few else self._many(texts)
             first, self._set_texts = self._set_texts, self._set_texts + len(numbers)
             self.tables.reserve("set_texts", self._set_texts)[first : self._set_texts] = numbers
             self.tables.reserve("sets", found + 1)[found] = first, len(numbers)
         return found
+
+    def _many(self, texts: TextSet) -> NDArray[np.int32]:
+        """The numbers of texts that are too many to be looked for among those that are there."""
+        made = texts.codec.codes("".join(texts.texts))
+        first, self._codes = self._codes, self._codes + len(made)
+        self.tables.reserve("codes", self._codes)[first : self._codes] = made
+        lengths = np.fromiter(map(len, texts.texts), np.int32, len(texts.texts))
+        begin = len(self._texts)
+        self._texts += [(text, texts.codec) for text in texts.texts]
+        rows = self.tables.reserve("texts", len(self._texts))[begin : len(self._texts)]
+        rows[:, 0], rows[:, 1] = first + lengths.cumsum() - lengths, lengths
+        return np.arange(begin, len(self._texts), dtype=np.int32)
 
     def _text(self, text: tuple[str, Speller] | bytes) -> int:
         """The number of a text with its way of spelling, or of a byte string."""
@@ -202,8 +218,7 @@ class Mirror:
             if isinstance(text, bytes):
                 codes = [byte | RAW | BYTE for byte in text]
             else:
-                code = text[1].code
-                codes = [code(c) for c in text[0]]
+                codes = text[1].codes(text[0])
             first, self._codes = self._codes, self._codes + len(codes)
             self.tables.reserve("codes", self._codes)[first : self._codes] = codes
             self.tables.reserve("texts", found + 1)[found] = first, len(codes)

@@ -338,16 +338,19 @@ class Speller:
         self._spelt.update(c for c in text if self.spellings(ord(c)))
         return self._spelt.issuperset(text)
 
-    def code(self, character: str) -> int:
-        """The code point and how it may be spelt, in the bits of :mod:`grammars.kernels.texts`."""
+    def codes(self, text: str) -> list[int]:
+        """Of each character, the code point and how it may be spelt, in the bits of :mod:`grammars.kernels.texts`."""
+        known = self._codes
+        for character in set(text).difference(known):
+            known[character] = self._code(character)
+        return list(map(known.__getitem__, text))
+
+    def _code(self, character: str) -> int:
         from .kernels.texts import LONG, LOWER, RAW, SHORT
 
-        found = self._codes.get(character)
-        if found is None:
-            found = ord(character) | (LOWER if self.minimal else 0)
-            for spelling in self.spellings(ord(character)):
-                found |= RAW if not spelling.startswith(b"\\") else SHORT if len(spelling) == 2 else LONG
-            self._codes[character] = found
+        found = ord(character) | (LOWER if self.minimal else 0)
+        for spelling in self.spellings(ord(character)):
+            found |= RAW if not spelling.startswith(b"\\") else SHORT if len(spelling) == 2 else LONG
         return found
 
     def _can_write(self, spelling: bytes) -> bool:

@@ -92,10 +92,7 @@ class Stepper:
     def _move(self, j: int, x: int, byte: int) -> tuple[int, int]:
         """Parser and lexer state after ``byte`` inside the lexeme; (0, 0) where it is dead."""
         lexer = self.lexer
-        at = x << 8
-        if lexer.table_view[at] < 0:
-            lexer.row(x)
-        at |= byte
+        at = lexer.row(x) << 8 | byte
         nx = lexer.table_view[at]
         if not nx:
             return 0, 0
@@ -164,14 +161,11 @@ class Stepper:
     def _next(self, threads: Threads, live: Any) -> None:
         parser, lexer = self.parser, self.lexer
         for j, x, more in threads:
-            lexer.row(x)
-            live |= lexer.table[x] > 0
+            live |= lexer.table[lexer.row(x)] > 0
             accept = lexer.accept_view[x]
             if accept:
                 for j2 in self.after(j, accept, more):
-                    start = parser.start_of(j2)
-                    lexer.row(start)
-                    live |= lexer.table[start] > 0
+                    live |= lexer.table[lexer.row(parser.start_of(j2))] > 0
             elif more and parser.group(j):
                 self._next(more, live)
 
@@ -180,14 +174,14 @@ class Stepper:
         parser, lexer = self.parser, self.lexer
         out: list[int] = []
         for j, x, more in threads:
-            at = x << 8 | byte
+            at = lexer.row(x) << 8 | byte
             out += (lexer.table_view[at], lexer.kept_view[at])
             if isinstance(more, bytes):
                 out.append(byte)
             accept = lexer.accept_view[x]
             if accept:
                 for j2 in self.after(j, accept, more):
-                    at = parser.start_of(j2) << 8 | byte
+                    at = lexer.row(parser.start_of(j2)) << 8 | byte
                     out += (lexer.table_view[at], lexer.kept_view[at])
                     if self.remember and parser.captures(j2):
                         out.append(byte)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "Member", "ObjectPlan", "ObjectRule", "Where"]
 
 
+_MEMBERS = 64
+
+
 class Where(NamedTuple):
     """What matters of the members written so far.
 
@@ -261,6 +264,8 @@ class ObjectPlan:
                     expr = self.scalars.key_without(cell.expr, used)
                     if expr != self.pool.EMPTY:
                         found += self._variants(where, cell, expr, cell.goal)
+            if len(self._members) >= _MEMBERS:  # they are asked for again soon or never, and each may be long
+                self._members.clear()
             self._members[where] = found
         return found
 

@@ -54,12 +54,13 @@ N_RETURNS, N_WAITING, N_KERNELS, N_ITEMS, N_SLOTS, N_SLOT_ITEMS, N_SKIP_SLOTS, N
 N_PARSERS, N_POSITIONS, N_LISTS, N_GOTOS, N_RESTRICTS, N_ASKED, LIMIT, REMEMBERS = 8, 9, 10, 11, 12, 13, 14, 15
 
 LEXER: list[Field] = [
-    ("table", 256, I32, 256, 0),
-    ("kept", 256, I32, 256, 0),
+    ("table", 256, I32, 256, 0),  # by row: the lexer state after each byte; row 0 is that of nothing
+    ("kept", 256, I32, 256, 0),  # by row: the kept id of each byte
     ("accept", 0, I32, 256, 0),
     # lexer state: first expression, expressions, whether at a lexeme's start, live bytes or -1 (no row yet), base state or -1 (not looked
     # for), kept id on the way to it, segment or 0
     ("tuples", 7, I32, 256, 0),
+    ("rows", 0, I32, 256, 0),  # of states: the row, or 0 where it is not made yet
     ("loops", 0, I64, 256, 0),  # of states: the byte classes that lead back to it (see :mod:`.rows`)
     ("exprs", 0, I32, 512, 0),
     ("tuple_hash", 0, I32, 1024, -1),
@@ -130,6 +131,7 @@ LEXER: list[Field] = [
 # Places in the lexer's count.
 N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE, N_ACCEPTS, N_KEEPS, N_NODES, N_MOVES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EXITS = 10, 11, 12, 13, 14, 15, 16, 17, 18
+N_ROWS = 20
 TRACK = 19  # of the segment that is being made: the lexer state of what is counted beside it, or 0
 
 # Indices of the fields above.
@@ -139,7 +141,7 @@ TRACK = 19  # of the segment that is being made: the lexer state of what is coun
     P_GOTO_VALUES, P_RESTRICT_KEYS, P_RESTRICT_VALUES, P_SELF, P_COUNT,
 ) = range(len(PARSER) + 1)  # fmt: skip
 (
-    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_LOOPS, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_ACCEPT_HASH, L_KEEPS, L_KEEP_HASH, L_INDICES,
+    L_TABLE, L_KEPT, L_ACCEPT, L_TUPLES, L_ROWS, L_LOOPS, L_EXPRS, L_TUPLE_HASH, L_ACCEPTS, L_ACCEPT_HASH, L_KEEPS, L_KEEP_HASH, L_INDICES,
     L_ATOMS, L_NODES, L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE,
     L_SEGMENTS, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS,
     L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE,

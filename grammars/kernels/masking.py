@@ -32,6 +32,7 @@ from .fields import (
     L_NODES,
     L_OWN,
     L_ROOTS,
+    L_ROWS,
     L_SEGMENTS,
     L_STACK,
     L_SUFFIX_BYTE,
@@ -166,10 +167,11 @@ def _walk(pc, xc, i, stop, j, s, base_state, trie, since, bits, leave):
     byte, depth, end = bytes_of(xc, L_TRIE_BYTE + shift), vec(xc, L_TRIE_DEPTH + shift), vec(xc, L_TRIE_END + shift)
     first, tokens, stack = vec(xc, L_TRIE_FIRST + shift), vec(xc, L_TRIE_TOKENS + shift), mat(xc, L_STACK, 3)
     table, kept, accept = mat(xc, L_TABLE, 256), mat(xc, L_KEPT, 256), vec(xc, L_ACCEPT)
+    rows = vec(xc, L_ROWS)
     below, loops, alike = vec64(xc, L_TRIE_BELOW), vec64(xc, L_LOOPS), vec64(xc, L_COUNT)[ALIKE]
     if i >= stop:
         return 0
-    if table[s, 0] < 0:
+    if rows[s] == 0:
         status = row(xc, s)
         if status < 0:
             return status
@@ -181,9 +183,9 @@ def _walk(pc, xc, i, stop, j, s, base_state, trie, since, bits, leave):
         d = depth[i] - 1
         j, s = stack[d, 0], stack[d, 1]
         letter = byte[i]
-        ns = table[s, letter]
+        ns = table[rows[s], letter]
         if differ:
-            nb = table[stack[d, 2], letter]
+            nb = table[rows[stack[d, 2]], letter]
         after = end[i]
         if ns == 0:
             if nb != 0:
@@ -192,7 +194,7 @@ def _walk(pc, xc, i, stop, j, s, base_state, trie, since, bits, leave):
                 _drop(xc, i, after)
             i = after
             continue
-        k = kept[s, letter]
+        k = kept[rows[s], letter]
         if k != 0:
             j = restrict(pc, xc, j, k)
             if j < 0:
@@ -209,9 +211,9 @@ def _walk(pc, xc, i, stop, j, s, base_state, trie, since, bits, leave):
         if after == i + 1:
             i = after
             continue
-        if accept[ns] == 0 and not below[i] & ~loops[ns] and not trie and table[ns, 0] >= 0:
+        if accept[ns] == 0 and not below[i] & ~loops[ns] and not trie and rows[ns] != 0:
             # all that is below stays in this state, and in that of the base
-            if not differ or (nb != 0 and accept[nb] == 0 and table[nb, 0] >= 0 and not below[i] & ~loops[nb]):
+            if not differ or (nb != 0 and accept[nb] == 0 and rows[nb] != 0 and not below[i] & ~loops[nb]):
                 if not differ:
                     for t in range(first[i + 1], first[after]):
                         bits[tokens[t] >> 5] |= np.uint32(1) << np.uint32(tokens[t] & 31)
@@ -222,7 +224,7 @@ def _walk(pc, xc, i, stop, j, s, base_state, trie, since, bits, leave):
             if status < ASK:
                 return status
             worst = min(worst, status)
-        if table[ns, 0] < 0 or (nb != 0 and table[nb, 0] < 0):
+        if rows[ns] == 0 or (nb != 0 and rows[nb] == 0):
             status = row(xc, ns)
             if status == 0 and nb != 0:
                 status = row(xc, nb)

@@ -32,6 +32,7 @@ from .fields import (
     L_PART_MASKS,
     L_PARTS,
     L_PICKED,
+    L_ROWS,
     L_TABLE,
     L_TARGETS,
     L_TUPLE_HASH,
@@ -43,6 +44,7 @@ from .fields import (
     N_INDICES,
     N_KEEPS,
     N_NODES,
+    N_ROWS,
     N_TUPLES,
     N_WALKS,
 )  # fmt: skip
@@ -146,13 +148,12 @@ def state(xc, exprs, n, begins):
     if 2 * s >= size:
         count[HALF + L_TUPLE_HASH] = 2 * size
         return GROW
-    table, accept, picked = mat(xc, L_TABLE, 256), vec(xc, L_ACCEPT), vec(xc, L_PICKED)
+    accept, picked, rows = vec(xc, L_ACCEPT), vec(xc, L_PICKED), vec(xc, L_ROWS)
     if not (
         has_room(count, L_TUPLES, tuples.shape[0], s + 1)
         and has_room(count, L_LOOPS, vec64(xc, L_LOOPS).shape[0], s + 1)
         and has_room(count, L_EXPRS, known.shape[0], first + n)
-        and has_room(count, L_TABLE, table.shape[0], s + 1)
-        and has_room(count, L_KEPT, mat(xc, L_KEPT, 256).shape[0], s + 1)
+        and has_room(count, L_ROWS, rows.shape[0], s + 1)
         and has_room(count, L_ACCEPT, accept.shape[0], s + 1)
         and has_room(count, L_PICKED, picked.shape[0], n)
     ):
@@ -172,8 +173,7 @@ def state(xc, exprs, n, begins):
         known[first + i] = exprs[i]
     tuples[s, 0], tuples[s, 1], tuples[s, 2], tuples[s, 3] = first, n, start, -1
     tuples[s, 4], tuples[s, 5], tuples[s, 6] = -1, 0, 0
-    table[s, 0] = -1
-    accept[s] = ends
+    accept[s], rows[s] = ends, 0
     hashes[at] = s
     count[N_TUPLES], count[N_EXPRS] = s + 1, first + n
     return s
@@ -238,8 +238,8 @@ def row(xc, x):
 
     Cost: about a microsecond and 0.1 a move, where all the expressions' moves are known.
     """
-    table, tuples = mat(xc, L_TABLE, 256), mat(xc, L_TUPLES, 7)
-    if table[x, 0] >= 0:
+    table, tuples, rows = mat(xc, L_TABLE, 256), mat(xc, L_TUPLES, 7), vec(xc, L_ROWS)
+    if rows[x] != 0:
         return 0
     exprs, kept, count = vec(xc, L_EXPRS), mat(xc, L_KEPT, 256), vec64(xc, L_COUNT)
     first, n = tuples[x, 0], tuples[x, 1]
@@ -271,9 +271,9 @@ def row(xc, x):
             if keep < 0:
                 return GROW
         parts[p, 2], parts[p, 3] = to, keep
-    if not has_room(count, L_TABLE, table.shape[0], x + 1):
+    r = count[N_ROWS]
+    if not (has_room(count, L_TABLE, table.shape[0], r + 1) and has_room(count, L_KEPT, kept.shape[0], r + 1)):
         return GROW
-    table[x, 0] = 0
     live = 0
     for p in range(n_parts):
         to, keep = parts[p, 2], parts[p, 3]
@@ -286,18 +286,19 @@ def row(xc, x):
                     byte += 8
                     continue
                 if left & np.uint64(1):
-                    table[x, byte] = to
+                    table[r, byte] = to
                     if keep:  # untouched memory is zero, and costs nothing
-                        kept[x, byte] = keep
+                        kept[r, byte] = keep
                     live += 1
                 left >>= np.uint64(1)
                 byte += 1
     tuples[x, 3] = live
     away = np.int64(0)
     for byte in range(256):
-        if table[x, byte] != x:
+        if table[r, byte] != x:
             away |= np.int64(1) << CLASSES[byte]
     vec64(xc, L_LOOPS)[x] = ~away
+    rows[x], count[N_ROWS] = r, r + 1
     return 0
 
 
@@ -308,17 +309,17 @@ def base(xc, x):
     All but a few tokens then do alike in both: the inside of a string with some contents excluded, a key that is one of many or
     any other. It is noted in ``tuples`` (0: there is none), with the kept id on the way. The row of ``x`` must be there.
     """
-    table, kept, tuples = mat(xc, L_TABLE, 256), mat(xc, L_KEPT, 256), mat(xc, L_TUPLES, 7)
+    table, kept, tuples, rows = mat(xc, L_TABLE, 256), mat(xc, L_KEPT, 256), mat(xc, L_TUPLES, 7), vec(xc, L_ROWS)
     if tuples[x, 4] >= 0:
         return 0
-    most, found = 0, 0
+    most, found, r = 0, 0, rows[x]
     for byte in range(256):
-        y = table[x, byte]
+        y = table[r, byte]
         if y in (0, x, found) or tuples[y, 1] > 1:
             continue
         same = 0
         for other in range(byte, 256):
-            same += table[x, other] == y
+            same += table[r, other] == y
         if same > most:
             most, found = same, y
         if most >= 255 - byte:
@@ -329,7 +330,7 @@ def base(xc, x):
             return status
         same = 0
         for byte in range(256):
-            same += table[found, byte] == found
+            same += table[rows[found], byte] == found
         if same < WIDE:
             found = 0
     else:
@@ -337,8 +338,8 @@ def base(xc, x):
     keep = 0
     if found:
         for byte in range(256):
-            if table[x, byte] == found:
-                keep = kept[x, byte]
+            if table[r, byte] == found:
+                keep = kept[r, byte]
                 break
     tuples[x, 4], tuples[x, 5] = found, keep
     return 0

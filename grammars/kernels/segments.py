@@ -21,6 +21,7 @@ from .fields import (
     L_MISS,
     L_NODES,
     L_ROOTS,
+    L_ROWS,
     L_STACK,
     L_TABLE,
     L_TRIE_BELOW,
@@ -73,11 +74,11 @@ def _beside(xc, z, byte):
     if z == 0:
         return 0
     table = mat(xc, L_TABLE, 256)
-    if table[z, 0] < 0:
+    if vec(xc, L_ROWS)[z] == 0:
         status = row(xc, z)
         if status < 0:
             return status
-    return mat(xc, L_TABLE, 256)[z, byte]
+    return table[vec(xc, L_ROWS)[z], byte]
 
 
 @compiled(int64(COUNTS, int64, int64, int64, int64, int64, int64, uint32[::1]))
@@ -91,13 +92,13 @@ def _range(xc, i, stop, x, body, used, beside, bits):
     first, tokens, loops = vec(xc, L_TRIE_FIRST), vec(xc, L_TRIE_TOKENS), vec64(xc, L_LOOPS)
     stack, exits, count = mat(xc, L_STACK, 3), vec(xc, L_EXITS), vec64(xc, L_COUNT)
     table, accept, units, exit_units = mat(xc, L_TABLE, 256), vec(xc, L_ACCEPT), mat(xc, L_UNITS, 4), vec(xc, L_EXIT_UNITS)
-    tuples, exprs = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS)
+    tuples, exprs, rows = mat(xc, L_TUPLES, 7), vec(xc, L_EXPRS), vec(xc, L_ROWS)
     n, needed, counts, z = count[N_EXITS], 0, body or count[TRACK], 0
     if i < stop:
         stack[depth[i] - 1, 0], stack[depth[i] - 1, 1], stack[depth[i] - 1, 2] = beside, x, used
     while i < stop:
         d = depth[i]
-        s = table[stack[d - 1, 1], byte[i]]
+        s = table[rows[stack[d - 1, 1]], byte[i]]
         after = end[i]
         if s == 0:
             i = after
@@ -133,12 +134,12 @@ def _range(xc, i, stop, x, body, used, beside, bits):
             if counts:
                 exit_units[n] = used if used >= 0 else -1 - used
             n += 1
-        elif not counts and not below[i] & ~loops[s] and table[s, 0] >= 0:  # all that is below stays in this state
+        elif not counts and not below[i] & ~loops[s] and rows[s] != 0:  # all that is below stays in this state
             for t in range(first[i + 1], first[after]):
                 bits[tokens[t] >> 5] |= np.uint32(1) << np.uint32(tokens[t] & 31)
             i = after
             continue
-        if table[s, 0] < 0:
+        if rows[s] == 0:
             status = row(xc, s)
             if status == GROW:
                 return GROW

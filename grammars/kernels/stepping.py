@@ -13,6 +13,7 @@ from .fields import (
     L_ACCEPT,
     L_COUNT,
     L_KEPT,
+    L_ROWS,
     L_STEPPED,
     L_TABLE,
     L_TEXT,
@@ -30,15 +31,16 @@ __all__ = ["advance"]
 def _move(pc, xc, n, j, x, letter):
     """Puts the thread (j, x) after ``letter`` among the ``n`` of ``stepped``, which stay sorted and distinct; their number, or a status."""
     table, kept, stepped, count = mat(xc, L_TABLE, 256), mat(xc, L_KEPT, 256), mat(xc, L_STEPPED, 3), vec64(xc, L_COUNT)
-    if table[x, 0] < 0:
+    if vec(xc, L_ROWS)[x] == 0:
         status = row(xc, x)
         if status < 0:
             return status
-    to = table[x, letter]
+    r = vec(xc, L_ROWS)[x]
+    to = table[r, letter]
     if to == 0:
         return n
-    if kept[x, letter]:
-        j = restrict(pc, xc, j, kept[x, letter])
+    if kept[r, letter]:
+        j = restrict(pc, xc, j, kept[r, letter])
         if j < 0:
             return GROW
     if mat(pc, P_PARSERS, 7)[j, 6]:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import grammars.automaton as automaton_module
+import grammars.lexer as lexer_module
 from grammars.automaton import Automaton
 from grammars.constraint import Constraint
 from grammars.errors import ConstraintError, DeadEnd, LimitError
@@ -472,3 +474,21 @@ def test_what_an_automaton_leaves_is_freed_at_once() -> None:
         assert all(plan() is None for plan in plans)
     finally:
         gc.enable()
+
+
+def test_a_text_may_need_more_than_a_whole_arena(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexer_module, "_MAX_STATES", 500)
+    monkeypatch.setattr(automaton_module, "_PROGRESS", 20)
+    vocabulary = Vocabulary([bytes([b]) for b in range(256)] + [b""], [256])
+    automaton = JsonSchema({"type": "string", "maxLength": 600}).compile(vocabulary)
+    states = [automaton.start]
+    for byte in b'"' + b"a" * 600 + b'"':
+        states.append(automaton.advance(states[-1], byte))
+        assert states[-1] != automaton.DEAD
+    assert automaton.accepts(states[-1])
+    assert automaton.advance(states[-2], ord("a")) == automaton.DEAD
+    assert automaton.advance(states[-3], ord("a")) != automaton.DEAD
+    before = len(automaton._lexer)
+    for state in states[::50]:
+        automaton.mask(state)
+    assert len(automaton._lexer) >= before, "the tables were begun anew for a text that needs all of them"

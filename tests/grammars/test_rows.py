@@ -96,12 +96,12 @@ def alike(pool: Pool, a: int, b: int) -> bool:
 def check(lexer: Lexer, x: int) -> None:
     """The row of a state is what the derivatives of its expressions say."""
     pool, exprs = lexer.pool, lexer.exprs(x)
-    lexer.row(x)
+    row = lexer.row(x)
     known: dict[tuple[int, tuple[int, ...]], None] = {}
     for byte in range(256):
         after = [(i, pool.derivative(e, byte)) for i, e in enumerate(exprs)]
         alive = [(i, e) for i, e in after if not pool.is_empty(e)]
-        to, keep = int(lexer.table[x, byte]), int(lexer.kept[x, byte])
+        to, keep = int(lexer.table[row, byte]), int(lexer.kept[row, byte])
         slots = () if not to else tuple(lexer.surviving(keep)) if keep else tuple(range(len(exprs)))
         assert slots == tuple(i for i, _ in alive), byte
         if to and (to, tuple(e for _, e in alive)) not in known:
@@ -123,11 +123,11 @@ def walk(lexer: Lexer, exprs: tuple[int, ...], seed: int, steps: int) -> set[int
             assert alike(lexer.pool, lexer.mirror.expr(lexer.mirror.native(lexer.mirror.expr(e))), lexer.mirror.expr(e))
             if e >= NATIVE:
                 kinds.add(int(lexer.tables.nodes[e - NATIVE, 0]))
-        live = [b for b in range(256) if lexer.table[x, b]]
+        live = [b for b in range(256) if lexer.table[lexer.row(x), b]]
         if not live:
             break
         telling = [b for b in live if chr(b) in 'abc"\\u0d8359efCDn/-' or b > 0xC0 or 0x90 <= b <= 0xB8]
-        x = int(lexer.table[x, rng.choice(telling or live)])
+        x = int(lexer.table[lexer.row(x), rng.choice(telling or live)])
     return kinds
 
 
