@@ -8,7 +8,7 @@ import torch
 
 from ..registry import method
 from ..scores.protocol import Value
-from ..warpers.base import Row, only_best, top
+from ..warpers.base import Row, only_best
 from .tilt import Tilt
 
 __all__ = ["ARGS"]
@@ -49,7 +49,7 @@ class ARGS(Tilt):
         guided = super().warp(rows, scores)
         if not self.greedy:
             return guided
-        best, tokens = top(guided, 1)
+        best, tokens = guided.max(-1, keepdim=True)
         return only_best(guided, tokens, best)
 
     def describe(self) -> str:

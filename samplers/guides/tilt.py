@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import torch
 
 from ..scores.protocol import Candidate, Value, next_values
-from ..warpers.base import FORBIDDEN, Row, top
+from ..warpers.base import FORBIDDEN, Row
 from ..warpers.second import Contexts
 from .guide import Guide, as_logprobs, guided_scores
 
@@ -45,6 +45,16 @@ def as_log(values: torch.Tensor, given: Given) -> torch.Tensor:
     if bool(logs.isnan().any()) or bool((logs > 1e-6).any()):
         raise ValueError(f"{given} must stand for probabilities, not {values[(logs.isnan()) | (logs > 1e-6)][:4].tolist()}")
     return logs.clamp(max=0.0)
+
+
+def most_probable(logprobs: torch.Tensor, k: int) -> torch.Tensor:
+    """Ids of the ``k`` best tokens of one row (fewer where fewer are allowed), best first; of equal ones the lower ids.
+
+    As :func:`samplers.warpers.base.top`, without the sort of the whole vocabulary.
+    """
+    least = logprobs.topk(min(k, len(logprobs))).values[-1]
+    ids = ((logprobs >= least) & logprobs.isfinite()).nonzero()[:, 0]
+    return ids[logprobs[ids].sort(descending=True, stable=True).indices[:k]]
 
 
 class Tilt(Guide):
@@ -96,8 +106,7 @@ class Tilt(Guide):
         """The tokens of each row that are asked about, ``int64[k]``: none that is forbidden."""
         if self.top_k is None:
             return [row.isfinite().nonzero()[:, 0] for row in logprobs]
-        best, ids = top(logprobs, self.top_k)
-        return [some[score.isfinite()] for score, some in zip(best, ids)]
+        return [most_probable(row, self.top_k) for row in logprobs]
 
     def observe(self, candidates: Sequence[Candidate], logprobs: torch.Tensor, guided: torch.Tensor) -> None:
         """Called at every step with what came in and the unnormalised law; for guides that keep statistics."""
