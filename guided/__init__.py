@@ -11,7 +11,8 @@
     processor = guided.GuidedLogitsProcessor(tokenizer, guided.Regex(r"\\d+"))   # for model.generate
 
 Reading order: :mod:`.inputs` (what may stand for a constraint), :mod:`.model` (a loaded model), :mod:`.prompts` (chat templates),
-:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.strategies` (searches, as values) with
+:mod:`.api` (``generate``, ``stream``) with :mod:`.result` and :mod:`.partial`; :mod:`.drafting` (speculation, by name) with
+:mod:`.custom_speculation` (the same in Hugging Face's ``generate``); :mod:`.strategies` (searches, as values) with
 :mod:`.searching` (``generate(search=...)``) and :mod:`.custom_generate` (the same in Hugging Face's ``generate``);
 :mod:`.sampling` (``sample``) with :mod:`.sampled`;
 :mod:`.answers` (``choose``) and :mod:`.fields` (``field_probabilities``); :mod:`.processor` (the Hugging Face plug-in);
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from . import strategies
     from .answers import Choices, Option, choose
     from .api import generate, stream
+    from .drafting import Speculation
     from .fields import Field, FieldValue, field_probabilities
     from .inputs import constraint_from
     from .model import Model, load
@@ -116,6 +118,7 @@ __all__ = [
     "SearchBudget",
     "SearchReport",
     "Settings",
+    "Speculation",
     "Step",
     "Timings",
     "Trace",
@@ -152,6 +155,7 @@ _LAZY = {
     "Result": ".result",
     "Sampled": ".sampled",
     "SearchReport": ".result",
+    "Speculation": ".drafting",
     "Timings": ".result",
     "WeightedText": ".sampled",
     "choose": ".answers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from grammars import ModelError
 from samplers.masked import Request, Step, decode
 from samplers.sampling import Settings
 
+from .drafting import opened, rounds
 from .inputs import Target, target_of
 from .model import Compiled, Model, load
 from .partial import NOTHING
@@ -59,6 +60,7 @@ class _Job:
         self.model = model if isinstance(model, Model) else load(model)
         self.settings = Settings(options.temperature, options.top_k, options.top_p)
         self.warpers = _shaping(options, self.model)
+        self.draft = opened(options.draft)
         if options.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {options.max_tokens}")
         self.target: Target = target_of(constraint)
@@ -80,7 +82,9 @@ class _Job:
             budget.check(room)
         return Request(ids, self.compiled.automaton, room, seed, budget)
 
-    def steps(self, requests: Sequence[Request]) -> Iterator[list[Step]]:
+    def steps(self, requests: Sequence[Request]) -> Iterator[Iterable[Step]]:
+        if self.draft is not None:
+            return rounds(self.model, requests, self.draft, self.settings, self.warpers)
         return decode(self.model.model, requests, self.model.vocabulary.eos_token_ids, self.settings, self.model.masks, self.warpers)
 
     def result(self, request: Request, made: _Text, first: float) -> Result:
@@ -123,6 +127,7 @@ class _Options:
     instruct: bool
     warpers: Pipeline | Sequence[Any] | None = None
     guide: Warper | Sequence[Warper] | None = None
+    draft: Any = None
 
 
 def _shaping(options: _Options, model: Model) -> Pipeline | None:
@@ -155,6 +160,7 @@ def generate(
     instruct: bool = True,
     warpers: Pipeline | Sequence[Any] | None = None,
     guide: Warper | Sequence[Warper] | None = None,
+    draft: Any = None,
     search: Strategy | None = None,
     search_budget: SearchBudget | None = None,
     trace: Trace | str | Path | None = None,
@@ -181,6 +187,9 @@ def generate(
             ``CONSTRAINT`` stands among them; the pipeline's ``law`` and ``target`` state what a step then follows.
         guide: one of :mod:`samplers.guides`, or several in order: a reward, a value, a classifier or other models steer each step. It comes
             after the mask and the warpers, so it is asked about allowed tokens only.
+        draft: speculative decoding: several tokens a forward, and the same law (for drafts that are looked up, the same text). A name
+            (``"auto"``, ``"lookup"``, ``"sam"``, ``"recycling"``, ``"forced"``, ...), a model that drafts, a drafter, or a
+            :class:`guided.Speculation`: see :mod:`guided.drafting`.
         search: a strategy of :mod:`guided.strategies`: the text is searched for instead of sampled, and ``result.search`` has its score,
             the alternatives and what the search cost. ``temperature`` is then that of the distribution that is searched, above 0.
         search_budget: what each search may spend; at its end the result is the best text so far.
@@ -193,7 +202,7 @@ def generate(
 
     Raises:
         ConstraintError: the constraint is malformed, unsupported, or ``max_tokens`` is less than its shortest text needs.
-        ModelError: the model cannot be loaded, or does not take this prompt.
+        ModelError: a model cannot be loaded, or does not take this prompt; ``draft`` is none.
         ValueError: a sampling parameter is out of range.
         pydantic.ValidationError: the type has validators of its own beyond its schema, and they refuse the value.
     """
@@ -201,8 +210,11 @@ def generate(
     prompts: Sequence[Any] = [prompt] if single else prompt
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-    job = _Job(model, prompts, constraint, _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide))
+    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide, draft)
+    job = _Job(model, prompts, constraint, options)
     if search is not None:
+        if draft is not None:
+            raise ValueError("a search does not sample token by token: leave draft out")
         return _searched(job, Search(search, search_budget, trace, progress), temperature, {"guide": guide, "warpers": warpers}, single)
     if (search_budget, trace, progress) != (None, None, None):
         raise ValueError("search_budget, trace and progress are of a search: give search=..., a strategy of guided.strategies")
@@ -245,6 +257,7 @@ def stream(
     instruct: bool = True,
     warpers: Pipeline | Sequence[Any] | None = None,
     guide: Warper | Sequence[Warper] | None = None,
+    draft: Any = None,
 ) -> Iterator[Partial | Result]:
     """As :func:`generate` for one prompt, piece by piece.
 
@@ -256,14 +269,14 @@ def stream(
     """
     if not is_single(prompt):
         raise ValueError("stream takes one prompt (a text or a list of messages); generate takes lists of prompts")
-    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide)
+    options = _Options(max_tokens, temperature, top_k, top_p, seed, budget, chat, instruct, warpers, guide, draft)
     return _pieces(_Job(model, [prompt], constraint, options))
 
 
 def _pieces(job: _Job) -> Iterator[Partial | Result]:
     made, text, first = _Text(), "", 0.0
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for (step,) in job.steps(job.requests):
+    for step in (step for steps in job.steps(job.requests) for step in steps):
         first = first or time.perf_counter() - job.began
         made.add(step)
         delta = decoder.decode(job.model.vocabulary.decode([step.token]), step.reason is not None)

@@ -186,6 +186,9 @@ def generate(
     top_p: Annotated[float | None, typer.Option("--top-p", help="Draw from the most probable tokens with this share of the mass.")] = None,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens of the text, at most.")] = 256,
     seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
+    draft: Annotated[
+        str | None, typer.Option("--draft", help="Speculate: auto, lookup, sam, recycling, forced, ... (docs/speculation.md), or a model.")
+    ] = None,
     n: Annotated[int, typer.Option("--n", "-n", help="How many texts, each on a line of its own.", min=1)] = 1,
     stream: Annotated[bool, typer.Option("--stream", help="Write the text as it comes.")] = False,
     chat: Annotated[bool, typer.Option("--chat/--no-chat", help="Use the model's chat template, where it has one.")] = True,
@@ -203,7 +206,7 @@ def generate(
         raise ConstraintError("the prompt and the schema cannot both come from the standard input")
     text = _read("-") if prompt is None or prompt == "-" else prompt
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    options |= {"budget": budget, "chat": chat, "instruct": instruct}
+    options |= {"budget": budget, "chat": chat, "instruct": instruct, "draft": draft}
     loaded = _load(model, device, dtype)
     if stream:
         results = [_streamed(loaded, text, constraint, options)]

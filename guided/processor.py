@@ -203,6 +203,11 @@ class GuidedLogitsProcessor(LogitsProcessor):
             raise ConstraintError(f"{len(self._groups)} constraints, and none for prompt {prompt}: give one, or one a prompt")
         return self._groups[prompt].automaton
 
+    def budget(self, prompt: int) -> Budget | None:
+        """What keeps the text of a prompt completable; ``None``: nothing does. See :meth:`automaton`."""
+        self.automaton(prompt)
+        return self._groups[0 if len(self._groups) == 1 else prompt].budget
+
     def __copy__(self) -> Self:
         """A processor that goes on from here by itself; what was compiled, and the table of masks, are shared."""
         made = object.__new__(type(self))
