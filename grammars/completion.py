@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Completer", "Costs"]
 
 INF = float("inf")
+_VISIT = 8  # work of looking at one state, in expressions
 Path = tuple[tuple[Symbol, Hashable], ...]
 
 
@@ -89,6 +90,7 @@ class Costs:
             if at in done:
                 continue
             done.add(at)
+            self.pool.charge(_VISIT)
             state = self.expand(rule, at)
             if state.final:
                 path: list[tuple[Symbol, Hashable]] = []

@@ -64,6 +64,7 @@ class Move(NamedTuple):
     to: Hashable
 
 
+_STEP = 16  # work of following one lexeme, in expressions
 _LEVELS = 2  # of nesting down to which the nearest of the edges is singled out
 
 
@@ -105,6 +106,7 @@ class Inline:
 
     def after(self, place: Place, move: Move, lexeme: bytes) -> Place | Done:
         """Where a lexeme leads."""
+        self.writer.meaning.pool.charge(_STEP)
         build, done = values.feed(place.build, lexeme)
         key = move.to.function(lexeme) if isinstance(move.to, Capture) else move.to
         frames = (*move.below, (move.rule, key))

@@ -173,6 +173,10 @@ SCHEMAS: dict[str, tuple[str, Callable[[], Any]]] = {
         EITHER,
         lambda: {"propertyNames": {"pattern": "(a|b)*a(a|b){16}$"}, "patternProperties": {"(b|a)*b(a|b){15}$": {"minimum": 1}}},
     ),
+    "unique arrays of themselves": (EITHER, lambda: {"oneOf": [
+        {"maxItems": 0, "type": "array", "unevaluatedItems": {"enum": [True, {}, "1"], "multipleOf": 1}},
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 2, "uniqueItems": True},
+    ]}),
     "unique elements": (EITHER, lambda: {"type": "array", "uniqueItems": True, "items": {"enum": list(range(1_000))}, "minItems": 500}),
     "many contains": (EITHER, lambda: {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in range(2, 40)]}),
     "many required": (OK, lambda: {"type": "object", "required": [f"r{i}" for i in range(1_000)]}),
