@@ -63,19 +63,18 @@ class Mirror:
     # ------------------------------------------------------------ to the kernels
     def native(self, e: int) -> int:
         """The kernels' expression for the pool's ``e``."""
-        found = self._natives.get(e)
+        natives, pool = self._natives, self.pool
+        found = natives.get(e)
+        chain = []
+        while found is None and pool.kinds[e] == CAT:  # down to a tail that is known: what stands behind a key, say
+            head, tail = pool.args[e]
+            chain.append((head, e))
+            e = tail
+            found = natives.get(e)
         if found is None:
-            pool = self.pool
-            chain = []
-            last = e
-            while pool.kinds[last] == CAT:
-                head, tail = pool.args[last]
-                chain.append((head, last))
-                last = tail
-            found = self._front(last, pool.EPSILON, last)
-            for head, whole in reversed(chain):
-                found = self._front(head, found, whole)
-            self._natives[e] = found
+            found = natives[e] = self._front(e, pool.EPSILON, e)
+        for head, whole in reversed(chain):
+            found = natives[whole] = self._front(head, found, whole)
         return found
 
     def _front(self, head: int, rest: int, whole: int) -> int:
