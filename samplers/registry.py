@@ -83,6 +83,7 @@ _DRAFTERS = (
     "shapes",
     "stops",
     "verifiers",
+    "weighted",
 )
 _MODULES = (
     "samplers.sampling",

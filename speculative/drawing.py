@@ -40,13 +40,13 @@ def children(law: torch.Tensor, count: int, how: How, generator: torch.Generator
     Args:
         law: ``float64[width]``, log-probabilities.
     """
-    if count < 1:
+    possible = min(count, int((law > float("-inf")).sum()))
+    if possible < 1:
         return []
     if how == "with":
         points = torch.rand(count, dtype=torch.float64, generator=generator).tolist()
         mass = law.exp()
         return [pick(mass, point) for point in points]
-    possible = min(count, int((law > float("-inf")).sum()))
     if how == "fixed":
         return law.topk(possible).indices.tolist() if possible > 1 else [int(law.argmax())]
     noise = torch.empty(law.shape, dtype=torch.float64).exponential_(generator=generator).log().to(law.device)

@@ -176,6 +176,7 @@ class Verifier(Protocol):
     Attributes:
         takes: how proposals may have been chosen, the preferred way of drawing first.
         trees: whether a node may have several proposals.
+        exact: whether tokens follow the model's law of the step (masked, warped), and nothing else.
         invariant: whether the emitted text is the same whatever is drafted (so that drafting may depend on measured times and a seed still
             gives one text).
     """
@@ -188,6 +189,9 @@ class Verifier(Protocol):
 
     @property
     def invariant(self) -> bool: ...
+
+    @property
+    def exact(self) -> bool: ...
 
     def check(self, settings: Settings) -> None:
         """Raises a ``ValueError`` if it cannot follow such settings."""

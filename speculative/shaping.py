@@ -87,7 +87,8 @@ class Shaper:
         return lambda scores, allowed: pipeline.apply(rows, scores, allowed)
 
     def draft(self, scores: torch.Tensor, places: Sequence[Place], rules: Sequence[Rules]) -> torch.Tensor:
-        """See :meth:`speculative.protocol.StepInfo.law`; where a draft model gives no mass to what is allowed, that is all equally likely.
+        """See :meth:`speculative.protocol.StepInfo.law`; where a draft model gives no mass to what is allowed, that is all equally likely;
+        where nothing is allowed (a dead end), all is ``-inf``.
 
         Scores of another width are cut, or filled up with what cannot come.
         """
@@ -98,7 +99,7 @@ class Shaper:
         if allowed is not None:
             nothing = scores.masked_fill(~allowed, _IMPOSSIBLE).amax(-1, keepdim=True) == _IMPOSSIBLE
             scores = torch.where(nothing, torch.zeros_like(scores), scores)
-        return shape(scores, allowed, settings)[0].log_softmax(-1)
+        return shape(scores, allowed, settings)[0].log_softmax(-1).nan_to_num(nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE)
 
     def facts(self, scores: torch.Tensor, picks: Sequence[tuple[int, Place, Rules, int]]) -> list[tuple[int, float, float]]:
         """Tokens with what is told of them: log-probability under the model, and the logarithm of the mass that the mask left.

@@ -27,6 +27,7 @@ class Base:
     takes: tuple[How, ...] = ("fixed", "with", "without")
     trees: bool = True
     invariant: bool = False
+    exact: bool = False
 
     def check(self, settings: Settings) -> None:
         """Any settings will do."""
@@ -45,7 +46,9 @@ class Base:
 
 
 class Walk(Base):
-    """Down the tree, node by node: at each either one of its proposals is taken, or a token of the law that is left ends the walk."""
+    """Down the tree, node by node: at each one of its proposals is taken, or a token of what is left of the law ends the walk."""
+
+    exact: bool = True
 
     def verify(self, tree: DraftTree, rows: TargetRows, generator: torch.Generator) -> Verdict:
         """See :meth:`speculative.protocol.Verifier.verify`."""

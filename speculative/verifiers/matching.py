@@ -41,6 +41,7 @@ class Matching(Base):
 
     takes: tuple[How, ...] = ("fixed", "with", "without")
     invariant: bool = True
+    exact: bool = True
 
     def verify(self, tree: DraftTree, rows: TargetRows, generator: torch.Generator) -> Verdict:
         """See :meth:`speculative.protocol.Verifier.verify`."""

@@ -34,14 +34,14 @@ class TwoModels(Base):
 
     def __init__(self, small: LanguageModel, exact: Verifier | None = None) -> None:
         self.small = small
-        self.exact: Verifier = Recursive() if exact is None else exact
-        self.takes: tuple[How, ...] = self.exact.takes
-        self.trees, self.invariant = self.exact.trees, self.exact.invariant
+        self.within: Verifier = Recursive() if exact is None else exact
+        self.takes: tuple[How, ...] = self.within.takes
+        self.trees, self.invariant = self.within.trees, self.within.invariant
         self._scores: dict[int, dict[int, torch.Tensor]] = {}
 
     def check(self, settings: Settings) -> None:
         """As the verifier within."""
-        self.exact.check(settings)
+        self.within.check(settings)
 
     def prepare(self, trees: Sequence[DraftTree], nodes: Sequence[Sequence[int]], shaper: Shaper) -> None:
         """Asks the small model."""
@@ -52,7 +52,7 @@ class TwoModels(Base):
 
     def verify(self, tree: DraftTree, rows: TargetRows, generator: torch.Generator) -> Verdict:
         """See :meth:`speculative.protocol.Verifier.verify`."""
-        return self.exact.verify(tree, _Rows(self, rows, self._scores[id(tree)]), generator)
+        return self.within.verify(tree, _Rows(self, rows, self._scores[id(tree)]), generator)
 
     def law(self, rows: TargetRows, node: int, small: torch.Tensor) -> torch.Tensor:
         """The scores of the target at a node, ``float64[width]``: the softmax is the law (at temperature 0 the best one is the token).
