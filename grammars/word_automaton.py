@@ -24,7 +24,10 @@ __all__ = ["State", "Words", "word_characters", "words_expr"]
 
 Place = tuple[int, int]
 Kind = bool | None
+Characters = tuple[tuple[int, ...], ...]
+"""Place by place, the code points that may stand there."""
 _ASCII = (1 << 128) - 1
+_ORDERED = 12  # words: up to so many the best order is found, for more it is estimated
 _BEYOND = CharSet([(0x80, 0x10FFFF)])
 
 
@@ -100,13 +103,13 @@ class Words:
 
     # ------------------------------------------------------------ members
     @cached_property
-    def members(self) -> list[tuple[int, tuple[tuple[int, ...], ...]]]:
+    def members(self) -> list[tuple[int, Characters]]:
         """Each member's group and, place by place, the code points that may stand there."""
         closure = {c: CharSet.of(c) for group in self.groups for word in group for c in word}
         points = {c: tuple((fold_closure(chars) if self.fold else chars).points()) for c, chars in closure.items()}
         return [(g, tuple(points[c] for c in word)) for g, group in enumerate(self.groups) for word in group]
 
-    def places(self, group: int) -> list[tuple[tuple[int, ...], ...]]:
+    def places(self, group: int) -> list[Characters]:
         """Of each member of a group, place by place, the code points that may stand there."""
         return [places for g, places in self.members if g == group]
 
@@ -132,7 +135,7 @@ class Words:
     @cached_property
     def _apart(self) -> bool:
         """Whether no part of a text can count for two groups: every member is one word, and no word is a member of two groups."""
-        seen: dict[tuple[tuple[int, ...], ...], int] = {}
+        seen: dict[Characters, int] = {}
         return self.whole and all(
             seen.setdefault(places, g) == g and all(_is_word(point) for points in places for point in points) for g, places in self.members
         )
@@ -174,11 +177,65 @@ class Words:
             group = self.members[member][0]
             begun[group] = min(begun.get(group, self._shortest[group]), self._sizes[member][read])
         if not self._apart:
-            return max(min(self._shortest[g], begun.get(g, self._shortest[g])) for g in left)
+            return self._overlapping(left, begun, int(state.word))
         # the word under way is left, with a character between, or finished as one that is wanted: then it is not the one that it is now
         again = sum(self._shortest[g] + 1 for g in range(len(self.groups)) if (ended & ~state.found) >> g & 1)
         first = [int(state.word), *(begun[g] - self._shortest[g] + again for g in left if g in begun)]
         return sum(self._shortest[g] for g in left) + len(left) - 1 + min(first)
+
+    def _overlapping(self, left: list[int], begun: dict[int, int], word: int) -> int:
+        """A lower bound where words may overlap: one is found first, and then each as soon as what overlaps allows."""
+        alone = [g for g in left if g not in self._within] or left[:1]
+        first = {g: min(begun.get(g, self._shortest[g] + word), self._shortest[g] + word) for g in alone}
+        if len(alone) > _ORDERED:
+            after = {g: min(self._steps_between[h][g] for h in range(len(self.groups)) if h != g) for g in alone}
+            return sum(after.values()) + min(first[g] - after[g] for g in alone)
+        every = sum(1 << g for g in alone)
+        return min(first[g] + self._rest(every & ~(1 << g), g) for g in alone)
+
+    def _rest(self, left: int, last: int) -> int:
+        """Fewest bytes to find the groups ``left`` (bits) when ``last`` was found just now, in the best order."""
+        if not left:
+            return 0
+        found = self._rests.get((left, last))
+        if found is None:
+            steps = self._steps_between[last]
+            ways = (steps[g] + self._rest(left & ~(1 << g), g) for g in range(len(self.groups)) if left >> g & 1)
+            found = self._rests[left, last] = min(ways)
+        return found
+
+    @cached_property
+    def _rests(self) -> dict[tuple[int, int], int]:
+        return {}
+
+    @cached_property
+    def _steps_between(self) -> list[list[int]]:
+        """``[g][h]``: fewest bytes from the end of a member of ``g`` to the end of one of ``h`` that begins later."""
+        count = len(self.groups)
+        found = [[self._shortest[h] + int(self.whole) for h in range(count)] for _ in range(count)]
+        for g, a in self.members:
+            for (h, b), sizes in zip(self.members, self._sizes):
+                found[g][h] = min([found[g][h], *(sizes[min(len(a) - at, len(b))] for at in range(1, len(a)) if self._fits(a, b, at))])
+        return found
+
+    @cached_property
+    def _within(self) -> frozenset[int]:
+        """Groups with a member that another group's (not one of these) may contain or begin with, so that it may come at no cost."""
+        found: set[int] = set()
+        for g, b in self.members:
+            for h, a in self.members:
+                if g != h and h not in found and len(a) >= len(b) and any(self._fits(a, b, at) for at in range(len(a) - len(b) + 1)):
+                    found.add(g)
+        return frozenset(found)
+
+    def _fits(self, a: Characters, b: Characters, at: int) -> bool:
+        """Whether ``b`` may begin at place ``at`` of ``a``, both being found."""
+        if not all(set(x) & set(y) for x, y in zip(a[at:], b)):
+            return False
+        if not self.whole:
+            return True
+        longer = b[len(a) - at :] or a[at + len(b) :]  # what stands behind the one that ends first
+        return (at == 0 or not all(map(_is_word, a[at - 1]))) and (not longer or not all(map(_is_word, longer[0])))
 
     def moves(self, state: State) -> Moves:
         """What may follow."""
