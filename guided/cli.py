@@ -526,6 +526,7 @@ def _register() -> None:
     """The commands of other modules."""
     from .bench_cli import app as bench
     from .bench_scale_cli import register
+    from .bench_search_cli import register as register_search
     from .bench_speed_cli import register as register_speed
     from .choose_cli import choose
     from .explain_cli import explain
@@ -534,6 +535,7 @@ def _register() -> None:
 
     register(bench)
     register_speed(bench)
+    register_search(bench)
     app.add_typer(bench, name="bench")
     _command("methods")(methods)
     _command("choose")(choose)
