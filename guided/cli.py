@@ -527,6 +527,7 @@ def _register() -> None:
     from .bench_cli import app as bench
     from .bench_scale_cli import register
     from .bench_search_cli import register as register_search
+    from .bench_speculation_cli import register as register_speculation
     from .bench_speed_cli import register as register_speed
     from .choose_cli import choose
     from .explain_cli import explain
@@ -536,6 +537,7 @@ def _register() -> None:
     register(bench)
     register_speed(bench)
     register_search(bench)
+    register_speculation(bench)
     app.add_typer(bench, name="bench")
     _command("methods")(methods)
     _command("choose")(choose)

@@ -91,6 +91,7 @@ def run(
         for row in range(input_ids.shape[0])
     ]
     target = HFModel(model, eos_token_ids=ends)
+    target.pack()
     vocabulary = None if constraint is None else constraint.vocabulary
     with borrowed(speculation.named, target, vocabulary, settings.temperature == 0, owner=model) as parts:
         loop = Loop(target, parts.drafter, parts.verifier, parts.shape, parts.stop, settings, warpers, None, parts.pace)

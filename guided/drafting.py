@@ -304,6 +304,7 @@ def rounds(
     from speculative.decode import decode
 
     target = model.language_model
+    target.pack()
     with borrowed(draft, target, model.vocabulary, settings.temperature == 0) as parts:
         yield from decode(
             target,

@@ -21,6 +21,7 @@ from .cache import PrefixTree
 from .context import Context
 from .counting import Usage
 from .network import Network, Output
+from .packed import PackedLinears
 from .pool import Pool
 
 __all__ = ["HFModel"]
@@ -112,6 +113,15 @@ class HFModel:
         with self._lock:
             self._check()
             return self._network.refusal is None
+
+    def pack(self) -> None:
+        """Keeps packed copies of the model's linear layers, where that makes forwards of several tokens faster: see :mod:`.packed`.
+
+        Takes about as much memory again as the model, on CPUs with float32 weights; elsewhere it does nothing.
+        """
+        with self._lock:
+            if self._network.packed is None:
+                self._network.packed = PackedLinears.of(self.model)
 
     @property
     def cached_tokens(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from grammars.errors import ModelError
 
 from .cache import ROOT, PrefixTree, Window
+from .packed import PackedLinears
 from .pool import Pool
 
 __all__ = ["Network", "Output"]
@@ -45,6 +47,7 @@ class Network:
         refusal: why prefixes cannot be shared with this model, or ``None`` where they can: it takes positions, masks of four dimensions
             (one for each kind of layer) and a cache, and its layers attend by position only.
         limit: largest number of tokens of a context, ``None`` where the configuration does not say.
+        packed: packed copies of the model's linear layers, for :meth:`grow`; ``None``: there are none.
     """
 
     def __init__(self, model: Any) -> None:
@@ -71,6 +74,7 @@ class Network:
         self.tokens = int(getattr(entry, "num_embeddings", self.width))
         heads = getattr(text, "num_attention_heads", 1)
         self._grouped = getattr(text, "num_key_value_heads", None) not in (None, heads)
+        self.packed: PackedLinears | None = None
 
     def _refusal(self, known: Any) -> str | None:
         if not getattr(self.model, "_supports_attention_backend", False):
@@ -171,14 +175,15 @@ class Network:
         sliced = self.last_only and not rows
         if sliced:
             extra["logits_to_keep"] = keep
-        out = self.model(
-            input_ids=torch.from_numpy(tree.tokens(nodes).reshape(shape)).to(self.device),
-            position_ids=torch.from_numpy(depths.reshape(shape)).to(self.device),
-            attention_mask=self._masks(visible, depths, positions, rows),
-            use_cache=True,
-            output_hidden_states=hidden,
-            **extra,
-        )
+        with nullcontext() if self.packed is None else self.packed.active(len(nodes)):
+            out = self.model(
+                input_ids=torch.from_numpy(tree.tokens(nodes).reshape(shape)).to(self.device),
+                position_ids=torch.from_numpy(depths.reshape(shape)).to(self.device),
+                attention_mask=self._masks(visible, depths, positions, rows),
+                use_cache=True,
+                output_hidden_states=hidden,
+                **extra,
+            )
         logits = out.logits.flatten(0, 1)
         states = out.hidden_states[-1].flatten(0, 1)[keep] if hidden else None
         return Output(list(wanted), logits if sliced else logits[keep], states)
