@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..registry import method
 from ..target import Target, require_positive
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
-from .rollout import sample_steps, step_scores
+from .rollout import sample_steps, shortest, step_scores
 from .steps import Delimiter, StepRule
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def astar_decoding(
     space = Space(target, ending=ending, budget=budget, trace=trace, progress=progress)
     cut = rule or Delimiter()
     root = space.start()
-    # f, then the older node first; the cost so far and the reward (none for the root, whose steps cost nothing)
-    heap: list[tuple[float, int, Node, float, float | None]] = [(0.0, root.number, root, 0.0, None)]
+    # f, then the longer node and the older one first; the cost so far and the reward (none for the root, whose steps cost nothing)
+    heap: list[tuple[float, int, int, Node, float, float | None]] = [(0.0, 0, root.number, root, 0.0, None)]
     costs: dict[int, float] = {}
     texts: list[Node] = []
     popped, complete = 0, True
@@ -81,7 +81,7 @@ def astar_decoding(
             break
         opened: list[tuple[Node, float, float | None]] = []
         while heap and len(opened) < batch and popped < n:
-            _, _, node, cost, reward = heapq.heappop(heap)
+            _, _, _, node, cost, reward = heapq.heappop(heap)
             if space.is_leaf(node):
                 popped += 1
             else:
@@ -96,13 +96,14 @@ def astar_decoding(
             before, lost = opened[place][1], opened[place][2]
             cost = before + (0.0 if lost is None else max(0.0, lost - reward))
             costs[node.number] = cost - reward
-            heapq.heappush(heap, (cost - reward, node.number, node, cost, reward))
+            heapq.heappush(heap, (cost - reward, -len(node.tokens), node.number, node, cost, reward))
             if space.is_leaf(node):
                 texts.append(node)
         if stopped:
             complete = False
-            heap += [(0.0, node.number, node, 0.0, None) for node in stopped if not costs]
+            heap += [(0.0, 0, node.number, node, 0.0, None) for node in stopped if not costs]
             break
-    rest = [node for _, _, node, _, _ in heap if not space.is_leaf(node)] if not complete else []
+    rest = [node for _, _, _, node, _, _ in heap if not space.is_leaf(node)] if not complete else []
+    texts = shortest(space) if complete and not texts else texts
     floor = max(costs.values(), default=0.0)
     return space.result(texts, "A*-decoding", complete=complete, rest=rest, scores=lambda node: -costs.get(node.number, floor))

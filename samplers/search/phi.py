@@ -25,7 +25,7 @@ from ..registry import method
 from ..target import Target, pick, require_positive
 from .clusters import cluster
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
-from .rollout import begin, run, sample_steps
+from .rollout import begin, run, sample_steps, shortest
 from .steps import Delimiter, StepRule
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ class _Phi:
             self.beams = [row.node for row in rows if not row.dead]
         self.texts += [node for node in self.beams if self.space.is_leaf(node)]
         rest = [node for node in self.beams if not self.space.is_leaf(node)]
+        if self.complete and not self.texts and not rest:
+            self.texts = shortest(self.space)
         details = {"steps": float(self.steps), "pruned": float(self.pruned)}
         return self.space.result(
             self.texts,

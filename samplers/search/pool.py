@@ -11,7 +11,7 @@ from grammars.errors import ConstraintError
 
 from ..target import Samples
 from .frontier import Node, Space
-from .rollout import sample_texts
+from .rollout import sample_texts, shortest
 
 if TYPE_CHECKING:
     from ..scores.protocol import Reward
@@ -45,6 +45,8 @@ def draw_pool(space: Space, n: int, seed: int, samples: Samples | None = None) -
     if samples is None:
         nodes, complete = sample_texts(space, n, seed)
         texts = [node for node in nodes if node.finished]
+        if complete and not nodes:
+            texts = shortest(space)
         return Pool(texts, [1 / max(1, len(texts))] * len(texts), [node for node in nodes if not node.finished], complete)
     texts, weights = [], []
     for sample, weight in zip(samples.samples, samples.weights.tolist()):

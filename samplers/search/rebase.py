@@ -11,7 +11,7 @@ from ..registry import method
 from ..target import Target, require_positive
 from .answers import Extractor
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
-from .rollout import sample_steps, step_scores
+from .rollout import sample_steps, shortest, step_scores
 from .self_consistency import elected, tally
 from .steps import Delimiter, StepRule
 
@@ -110,6 +110,9 @@ def rebase(
             alive = alive or stopped
             break
     rest = [] if complete else alive
+    if complete and not texts:
+        texts = shortest(space)
+        rewards |= {node.number: reward for node, reward in zip(texts, step_scores(space, scorer, texts, [0]))}
     if extract is None:
         least = min(rewards.values())
         return space.result(texts, "REBASE", complete=complete, rest=rest, scores=lambda node: rewards.get(node.number, least))

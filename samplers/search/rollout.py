@@ -20,7 +20,7 @@ from .steps import StepRule
 if TYPE_CHECKING:
     from ..scores.protocol import StepScorer
 
-__all__ = ["OnToken", "Row", "begin", "run", "sample_steps", "sample_texts", "step_scores"]
+__all__ = ["OnToken", "Row", "begin", "run", "sample_steps", "sample_texts", "shortest", "step_scores"]
 
 OnToken = Callable[["Row", torch.Tensor, int], None]
 """Told of a row before it takes a token: the masked log-probabilities (``float64[width]``, summing to 1) and the token."""
@@ -109,6 +109,12 @@ def run(
             row.take(space, logs, on_token)
             row.after(space, rule)
     return True
+
+
+def shortest(space: Space) -> list[Node]:
+    """The shortest text of the constraint, where there is one: what is left where the model gives no way that was tried a probability."""
+    closed = None if space.ending == "cut" else space.close(space.start())
+    return [] if closed is None else [closed]
 
 
 def sample_texts(space: Space, n: int, seed: int) -> tuple[list[Node], bool]:

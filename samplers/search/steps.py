@@ -68,7 +68,9 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Delimiter:
-    """A step ends with the token that completes a delimiter, a line's end by default; blank steps go on (``"\\n\\n"`` is one end).
+    """A step ends with the token that completes a delimiter, a line's end by default.
+
+    Delimiters before anything else do not count: ``"\\n\\n"`` is one end.
 
     Attributes:
         delimiter: bytes, not empty.
@@ -84,8 +86,10 @@ class Delimiter:
 
     def ends(self, space: Space, node: Node, start: int) -> bool:
         """See :class:`StepRule`."""
-        data = written(space, node.tokens[start:], self.texts)
-        return self.delimiter in data and bool(data.replace(self.delimiter, b"").strip())
+        data, before = written(space, node.tokens[start:], self.texts), b""
+        while data != before:
+            before, data = data, data.removeprefix(self.delimiter).lstrip()
+        return self.delimiter in data
 
 
 _SENTENCE = re.compile(rb"(?:(?<![0-9])[.]|[!?]|\xe2\x80\xa6|\xe3\x80\x82)[\"')\]]*(?:\s|\Z)|\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..registry import method
 from ..target import Target, require_positive
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
-from .rollout import sample_steps
+from .rollout import sample_steps, shortest
 from .steps import StepRule, Tokens
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def weak_to_strong_search(
         beam = different[:beams]
     least = min(ratio.known.values())
     leaves = [node for node in beam if space.is_leaf(node)]
+    leaves = shortest(space) if complete and not leaves else leaves
     rest = [node for node in beam if not space.is_leaf(node)]
     return space.result(
         leaves, "Weak-to-strong search", complete=complete, rest=rest, scores=lambda node: ratio.known.get(node.number, least)
