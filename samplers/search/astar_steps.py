@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..registry import method
@@ -23,6 +24,23 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 __all__ = ["astar_decoding"]
+
+
+@dataclass(order=True, slots=True)
+class _Open:
+    """A node of the queue: least ``f`` first, of equal ones the longer, then the older."""
+
+    f: float
+    shortness: int
+    number: int
+    node: Node = field(compare=False)
+    cost: float = field(compare=False)
+    reward: float | None = field(compare=False)  # none of the root, whose steps cost nothing
+
+    def child(self, node: Node, reward: float) -> _Open:
+        """A sampled step of this node, with its process reward."""
+        cost = self.cost + (0.0 if self.reward is None else max(0.0, self.reward - reward))
+        return _Open(cost - reward, -len(node.tokens), node.number, node, cost, reward)
 
 
 @method(
@@ -69,41 +87,39 @@ def astar_decoding(
     require_positive(k=k, n=n, batch=batch, max_step_tokens=1 if max_step_tokens is None else max_step_tokens)
     space = Space(target, ending=ending, budget=budget, trace=trace, progress=progress)
     cut = rule or Delimiter()
-    root = space.start()
-    # f, then the longer node and the older one first; the cost so far and the reward (none for the root, whose steps cost nothing)
-    heap: list[tuple[float, int, int, Node, float, float | None]] = [(0.0, 0, root.number, root, 0.0, None)]
+    heap = [_Open(0.0, 0, 0, space.start(), 0.0, None)]
     costs: dict[int, float] = {}
     texts: list[Node] = []
-    popped, complete = 0, True
+    rest: list[Node] = []
+    popped = 0
     while heap and popped < n:
         if space.spent:
-            complete = False
+            rest = [each.node for each in heap]
             break
-        opened: list[tuple[Node, float, float | None]] = []
+        opened: list[_Open] = []
         while heap and len(opened) < batch and popped < n:
-            _, _, _, node, cost, reward = heapq.heappop(heap)
-            if space.is_leaf(node):
+            each = heapq.heappop(heap)
+            if space.is_leaf(each.node):
                 popped += 1
             else:
-                opened.append((node, cost, reward))
-        if popped >= n or not opened:
-            continue
-        parents = [node for node, _, _ in opened]
+                opened.append(each)
+        if popped >= n:
+            break
+        parents = [each.node for each in opened]
         found, stopped = sample_steps(space, parents, [k] * len(parents), cut, seed, max_step_tokens)
         different = list({node.tokens: (place, node) for place, node in reversed(found)}.values())[::-1]
         rewards = step_scores(space, scorer, [node for _, node in different], [len(parents[place].tokens) for place, _ in different])
         for (place, node), reward in zip(different, rewards):
-            before, lost = opened[place][1], opened[place][2]
-            cost = before + (0.0 if lost is None else max(0.0, lost - reward))
-            costs[node.number] = cost - reward
-            heapq.heappush(heap, (cost - reward, -len(node.tokens), node.number, node, cost, reward))
+            child = opened[place].child(node, reward)
+            costs[node.number] = child.f
+            heapq.heappush(heap, child)
             if space.is_leaf(node):
                 texts.append(node)
         if stopped:
-            complete = False
-            heap += [(0.0, 0, node.number, node, 0.0, None) for node in stopped if not costs]
+            rest = [*(each.node for each in heap), *stopped]
             break
-    rest = [node for _, _, _, node, _, _ in heap if not space.is_leaf(node)] if not complete else []
+    complete = not rest
     texts = shortest(space) if complete and not texts else texts
     floor = max(costs.values(), default=0.0)
+    rest = [node for node in rest if not space.is_leaf(node)]
     return space.result(texts, "A*-decoding", complete=complete, rest=rest, scores=lambda node: -costs.get(node.number, floor))

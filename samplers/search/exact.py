@@ -3,7 +3,7 @@
 The score of a text is ``log p(text)``, plus the target's reward where it has one. A score is bounded from above on every prefix: a prefix
 is at least as probable as what begins with it, and rewards have a bound that the caller gives. The children of a node come out of it
 best first, one at a time (so a vocabulary of 100,000 tokens makes only the nodes that are looked at), and what cannot beat the best
-texts so far is never made.
+texts so far is never made. Over long texts of a large model the search may take for ever: give it a budget there.
 
 :func:`a_star` opens the prefix with the best bound: fewest nodes, but nothing is finished until late. :func:`branch_and_bound` dives: a
 text early, better ones from then on, memory for one path only. Both stop when no bound is above what was found. Where a budget stops them
@@ -127,12 +127,13 @@ class _Search:
 
     def result(self, name: str, complete: bool, rest: list[_Branch]) -> SearchResult:
         """What was found; ``rest`` is what is still open."""
-        best = self.texts[0].score if self.texts else -math.inf
-        upper = max([best, *(branch.bound for branch in rest)])
-        details = {"upper_bound": upper, "gap": upper - best if upper > best else 0.0}
         # where there is no text yet, the most promising prefix is completed
         spare = [] if self.texts or not rest else [max(rest, key=lambda branch: branch.bound).node]
-        return self.space.result(self.texts, name, complete=complete, rest=spare, scores=self._score, details=details)
+        result = self.space.result(self.texts, name, complete=complete, rest=spare, scores=self._score)
+        best = result.found[0].score if result.found and result.found[0].finished else -math.inf
+        upper = max([best, *(branch.bound for branch in rest)])
+        result.details |= {"upper_bound": upper, "gap": upper - best if upper > best else 0.0}
+        return result
 
     def _score(self, node: Node) -> float:
         return node.logprob + self.space.target.potential(node.tokens, True) if node.finished else node.score

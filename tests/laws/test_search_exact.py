@@ -102,6 +102,8 @@ def test_budgets_and_the_stated_gap(name: str, forwards: int) -> None:
         result = search(problem.target(), budget=SearchBudget(forwards=forwards), **bounds(problem))
         assert result.forwards <= forwards + problem.max_tokens  # completing a text may need rows of its own
         assert result.details["upper_bound"] >= best - 1e-9
+        if result.found and result.best.finished:
+            assert result.details["gap"] == pytest.approx(max(0.0, result.details["upper_bound"] - result.best.score))
         if result.complete:
             assert result.best.score == pytest.approx(best)
         if name != "dead ends":

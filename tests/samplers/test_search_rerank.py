@@ -95,7 +95,8 @@ def test_rejection_works_where_all_are_equal() -> None:
     same = Function(lambda tokens: 1.0, on="tokens")
     result = speculative_rejection(FREE, reward=same, n=16, alpha=0.2, room=8, seed=2)
     assert result.complete and result.best.finished and result.details["rejected"] > 0
-    for bad in ({"alpha": 1.0}, {"alpha": -0.1}, {"room": 0}, {"n": 0}):
+    wrong: list[dict[str, Any]] = [{"alpha": 1.0}, {"alpha": -0.1}, {"room": 0}, {"n": 0}]
+    for bad in wrong:
         with pytest.raises(ValueError, match=next(iter(bad))):
             speculative_rejection(FREE, reward=same, **{"n": 4, **bad})
 

@@ -320,7 +320,7 @@ def test_more_beams_and_chunks_give_higher_ratios() -> None:
     models = TabularModel.random(5, 7, 21), TabularModel.random(5, 7, 22)
 
     def mean(beams: int, k: int) -> float:
-        given = {"tuned": models[0], "untuned": models[1], "rule": Tokens(1)}
+        given: dict[str, Any] = {"tuned": models[0], "untuned": models[1], "rule": Tokens(1)}
         return float(np.mean([weak_to_strong_search(FREE, beams=beams, k=k, seed=seed, **given).best.score for seed in range(12)]))
 
     assert mean(1, 1) < mean(2, 4) < mean(6, 8)
