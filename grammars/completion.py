@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .regex.remainder import remainder
 from .rules import Capture, Rule, State, Symbol, Terminal
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Completer(Costs):
         super().__init__(lambda rule, key: parser.expand(parser.rule_state(rule, key)), lexer.pool)
         self.parser, self.lexer = parser, lexer
         self._returns: dict[int, tuple[float, tuple[int, int] | None]] = {0: (0, None)}
+        self._most: dict[int, float] = {}
 
     def state(self, q: int) -> tuple[float, Path]:
         """Cheapest way from rule state ``q`` to the end of its rule: (bytes, path)."""
@@ -195,6 +197,27 @@ class Completer(Costs):
             q, r = step
             out.extend(symbol for symbol, _ in self.state(q)[1])
         return out
+
+    def most(self, j: int) -> float:
+        """Bytes that suffice to complete any text that is inside of a lexeme of parser state ``j``, or at its end; may be infinite.
+
+        Whichever lexemes are still possible, one of them is completed by as many bytes as may be missing of it, and the text by those
+        behind it.
+        """
+        found = self._most.get(j)
+        if found is None:
+            found = self._most[j] = max((self._most_of(j, i, *slot) for i, slot in enumerate(self.parser.slots(j))), default=0.0)
+        return found
+
+    def _most_of(self, j: int, i: int, slot: int, terminal: Terminal, skipped: bool) -> float:
+        parser = self.parser
+        missing = remainder(self.pool, terminal.expr, self.lexer.remainders)
+        if missing == INF:
+            return INF
+        if skipped:
+            ways = (self._options(to, parser.start_of(to), b"", skipping=False) for to in parser.after(j, i))
+            return missing + min(option[0] for options in ways for option in options)
+        return missing + min(self.state(q)[0] + self.way_out(r) for q, r in parser.items(parser.shift(slot, None)))
 
     def estimate(self, threads: Threads) -> float:
         """Bytes of :meth:`shortest`, or fewer."""

@@ -85,6 +85,7 @@ class Lexer:
         self.mirror = Mirror(self.pool, tables, self.grow)
         self.segments = Segments(self)
         self._scale = 1
+        self.remainders: dict[int, float] = {}  # of expressions: see :func:`.regex.remainder.remainder`
         self._parents: NDArray[np.int32] | None = None
         self._view()
         assert self.accepts((0,)) == FIRST

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .kernels import earley
-from .kernels.fields import COMPLETES, N_MISS, N_ROOTS
+from .kernels.fields import COMPLETES, N_MISS, N_REACHED, N_ROOTS
 from .lexer import NO_ITEMS, NOTHING
 
 if TYPE_CHECKING:
@@ -67,6 +67,14 @@ class MaskMaker:
             self._follow(self._roots(missed), row)
             return None
         return int(tables.count[COMPLETES])
+
+    def reached(self, threads: Threads) -> set[int] | None:
+        """The parser states that an allowed token may lead to; ``None`` where that depends on the bytes of a lexeme."""
+        row = np.empty(self.vocabulary.words, np.uint32)
+        if self.mask(threads, row) is None:
+            return None
+        tables = self.lexer.tables
+        return {thread[0] for thread in threads}.union(tables.reached[: int(tables.count[N_REACHED])].tolist())
 
     def _resolve(self, status: int) -> None:
         """Sees to what the kernel asked for."""

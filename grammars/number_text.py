@@ -28,6 +28,7 @@ __all__ = ["Magnitudes", "Mantissa", "SignedNumber", "is_decimal"]
 
 Interval = tuple[int | None, int | None]
 Exponents = tuple[Interval, ...]
+_FINISH = 16  # bytes: a sign, a digit, a point with a digit, an exponent with its sign
 Moves = list[tuple[int, Leaf | None]]
 
 _EVERY: Exponents = ((None, None),)
@@ -146,6 +147,18 @@ class SignedNumber:
     negative: Magnitudes
 
     nullable = False
+
+    @property
+    def remainder(self) -> int | None:
+        """See :class:`~grammars.regex.leaves.Leaf`; ``None`` where divisors or excluded numbers may ask for any number of digits.
+
+        Digits reach a bound with those of the bound, and whatever has been written an exponent finishes, of five digits at most.
+        """
+        sides = [n for n in (self.positive, self.negative) if n.zero or not n.empty]
+        if any(n.step not in (0, 1) or n.scale or n.points or n.others for n in sides):
+            return None
+        bounds = [t for n in sides for t in (n.low, n.high, n.least) if t is not None]
+        return _FINISH + max((abs(t.size) + len(t.digits) for t in bounds), default=0)
 
     def transitions(self) -> Moves:
         found: Moves = []

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from .errors import ConstraintError
 from .regex.charset import CharSet
+from .regex.kinds import REPEAT
 from .regex.leaves import Leaf, Utf8
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _MUST_ESCAPE = CharSet([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 _SURROGATES = CharSet([(0xD800, 0xDFFF)])
 _CHARACTERS = CharSet([(0, 0x10FFFF)]) - _SURROGATES
 _RAW = _CHARACTERS - _MUST_ESCAPE
+_LONGEST_SPELLING = 12  # bytes: two escapes of half a surrogate pair
 
 
 def _bit(char: str) -> int:
@@ -166,6 +168,7 @@ class _Character:
 
     nullable = False
     prefix_free = True
+    remainder = _LONGEST_SPELLING
 
     def transitions(self) -> list[tuple[int, Leaf | None]]:
         return [*self.raw.transitions(), *self.escape.transitions()]
@@ -399,6 +402,11 @@ class TextSet:
             cls._interned[key] = found = cls(texts, codec)
         return found
 
+    @property
+    def longest(self) -> int:
+        """Characters of its longest text."""
+        return max(map(len, self.texts))
+
     def children(self, lo: int, hi: int, depth: int) -> Iterable[tuple[int, int, int]]:
         """``(code point, lo, hi)`` for each character at ``depth`` of the texts ``lo`` to ``hi``."""
         texts = self.texts
@@ -420,6 +428,12 @@ class Walk:
     hi: int
     depth: int
     prefix: bytes
+
+    @property
+    def remainder(self) -> int:
+        """See :class:`~grammars.regex.leaves.Leaf`: the longest text, every character as short as it can be but for one that has begun."""
+        spelt = (min(map(len, self.texts.codec.spellings(ord(c)))) for c in set("".join(self.texts.texts)))
+        return self.texts.longest * max(spelt, default=0) + _LONGEST_SPELLING
 
     @property
     def nullable(self) -> bool:
@@ -465,6 +479,15 @@ class Except:
     walk: Walk
     others: int
     pool: Pool
+
+    @property
+    def remainder(self) -> float | None:
+        """See :class:`~grammars.regex.leaves.Leaf`: any character may follow, and texts longer than the walk's are none of them."""
+        pool = self.pool
+        if pool.kinds[self.others] != REPEAT:
+            return None
+        body, lo, hi = pool.args[self.others]
+        return None if lo or hi is not None else _LONGEST_SPELLING + (self.walk.texts.longest + 1) * pool.min_length(body)
 
     @property
     def nullable(self) -> bool:

@@ -51,6 +51,7 @@ class Budget:
         self.serial = serial(automaton)
         self._need: dict[int, int] = {}
         self._worst: dict[int, int] = {}
+        self._bounds: dict[int, float] = {}
 
     def need(self, state: int) -> int:
         """Tokens of a shortest completion from ``state``, its EOS included."""
@@ -77,8 +78,17 @@ class Budget:
         """Whether some token that the language allows at ``state`` is too long for ``left`` tokens."""
         worst = self._worst.get(state)
         if worst is None:
+            if self._bound(state) + 1 <= left - 1:
+                return False
             worst = self._worst[state] = int(self._successors(state)[1].max(initial=0))
         return worst > left - 1
+
+    def _bound(self, state: int) -> float:
+        """No completion behind ``state``, or from there, needs more tokens (without EOS): tells at once that a budget is far off."""
+        found = self._bounds.get(state)
+        if found is None:
+            found = self._bounds[state] = self.automaton.completion_bound(state)
+        return found
 
     def _first(self, state: int, plan: Plan) -> int | None:
         """First token of the plan at ``state``; ``None`` where the plan is the EOS."""
@@ -110,6 +120,6 @@ class Budget:
     def advance(self, state: int, plan: Plan, token: int, left: int) -> tuple[int, Plan]:
         """State and plan after ``token``, with ``left`` tokens to go after it."""
         after = self.automaton.advance(state, token)
-        if after in (self.automaton.DEAD, self.automaton.DONE) or self.need(after) <= left:
+        if after in (self.automaton.DEAD, self.automaton.DONE) or self._bound(after) + 1 <= left or self.need(after) <= left:
             return after, None
         return after, tuple(self.automaton.shortest_completion(state) if plan is None else plan)[1:]

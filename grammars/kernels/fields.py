@@ -118,6 +118,7 @@ LEXER: list[Field] = [
     ("stepped", 3, I32, 64, 0),  # scratch: threads after a byte
     ("text", 0, np.uint8, 256, 0),  # bytes to go on with
     ("roots", 6, I32, 256, 0),  # of a walk: first node, end node, parser state, lexer state before the first node's byte, trie, since
+    ("reached", 0, I32, 256, 0),  # of a mask: parser states that tokens come to, some more than once
     ("stack", 3, I32, 64, 0),  # scratch, one more than the depth of the trie
     ("miss", 5, I32, 1024, 0),  # of a walk, what depends on text: first node, end node, parser state, accept id, since
     ("own", 0, I32, 0, 0),  # scratch: two rows of a mask
@@ -131,7 +132,7 @@ LEXER: list[Field] = [
 # Places in the lexer's count.
 N_TUPLES, N_EXPRS, STAMP, MARK, N_INDICES, ALIKE, N_ACCEPTS, N_KEEPS, N_NODES, N_MOVES = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 N_WALKS, N_ASKED_EXPRS, N_CHASE, N_ROOTS, N_MISS, WANTED, COMPLETES, REACH, N_EXITS = 10, 11, 12, 13, 14, 15, 16, 17, 18
-N_ROWS = 20
+N_ROWS, N_REACHED = 20, 21
 TRACK = 19  # of the segment that is being made: the lexer state of what is counted beside it, or 0
 
 # Indices of the fields above.
@@ -145,6 +146,6 @@ TRACK = 19  # of the segment that is being made: the lexer state of what is coun
     L_ATOMS, L_NODES, L_NODE_HASH, L_TARGETS, L_MASKS, L_TEXTS, L_CODES, L_SETS, L_SET_TEXTS, L_WALKS, L_WALK_HASH, L_WRITABLE,
     L_SEGMENTS, L_SET_A, L_SET_B, L_CALLS, L_SEEN, L_MARKS, L_PICKED, L_STEPS, L_PARTS, L_PART_MASKS, L_LINKS, L_ASKED, L_ASKED_EXPRS,
     L_CHASE, L_TRIE_BYTE, L_TRIE_DEPTH, L_TRIE_END, L_TRIE_FIRST, L_TRIE_TOKENS, L_TRIE_BELOW, L_UNITS, L_EXIT_UNITS, L_SUFFIX_BYTE,
-    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_STEPPED, L_TEXT, L_ROOTS, L_STACK, L_MISS, L_OWN, L_EXITS,
-    L_SELF, L_ENTRIES, L_MORE_ENTRIES, L_BASE_EXITS, L_DROPS, L_COUNT,
+    L_SUFFIX_DEPTH, L_SUFFIX_END, L_SUFFIX_FIRST, L_SUFFIX_TOKENS, L_THREADS, L_STEPPED, L_TEXT, L_ROOTS, L_REACHED, L_STACK, L_MISS, L_OWN,
+    L_EXITS, L_SELF, L_ENTRIES, L_MORE_ENTRIES, L_BASE_EXITS, L_DROPS, L_COUNT,
 ) = range(len(LEXER) + 1)  # fmt: skip

@@ -31,6 +31,7 @@ from .fields import (
     L_MISS,
     L_NODES,
     L_OWN,
+    L_REACHED,
     L_ROOTS,
     L_ROWS,
     L_SEGMENTS,
@@ -48,6 +49,7 @@ from .fields import (
     L_TUPLES,
     N_CHASE,
     N_MISS,
+    N_REACHED,
     N_ROOTS,
     P_COUNT,
     P_LISTS,
@@ -69,6 +71,21 @@ FIRST = 1
 
 
 # ---------------------------------------------------------------- notes
+@compiled(boolean(COUNTS, int64))
+def _reach(xc, j):
+    """Notes that tokens come to parser state ``j``, if not just noted; where there is room."""
+    count, reached = vec64(xc, L_COUNT), vec(xc, L_REACHED)
+    n = count[N_REACHED]
+    for i in range(max(0, n - 4), n):
+        if reached[i] == j:
+            return True
+    if not has_room(count, L_REACHED, reached.shape[0], n + 1):
+        return False
+    reached[n] = j
+    count[N_REACHED] = n + 1
+    return True
+
+
 @compiled(int64(COUNTS, int64, int64, int64, int64, int64, int64))
 def _root(xc, start, stop, j, x, trie, since):
     """Appends a root of the walk: the nodes ``start`` to ``stop`` from parser state ``j`` and lexer state ``x`` on; 0 or GROW.
@@ -77,7 +94,7 @@ def _root(xc, start, stop, j, x, trie, since):
     """
     count, roots = vec64(xc, L_COUNT), mat(xc, L_ROOTS, 6)
     n = count[N_ROOTS]
-    if not has_room(count, L_ROOTS, roots.shape[0], n + 1):
+    if not (has_room(count, L_ROOTS, roots.shape[0], n + 1) and _reach(xc, j)):
         return GROW
     roots[n, 0], roots[n, 1], roots[n, 2], roots[n, 3], roots[n, 4], roots[n, 5] = start, stop, j, x, trie, since
     count[N_ROOTS] = n + 1
@@ -498,7 +515,7 @@ def _start(pc, xc, n, j, x):
     for i in range(n):
         if threads[i, 0] == j and threads[i, 1] == x and threads[i, 2] == 0:
             return n
-    if not has_room(count, L_THREADS, threads.shape[0], n + 1):
+    if not (has_room(count, L_THREADS, threads.shape[0], n + 1) and _reach(xc, j)):
         return GROW
     threads[n, 0], threads[n, 1], threads[n, 2] = j, x, 0
     return n + 1
@@ -509,14 +526,14 @@ def mask(pc, xc, n, bits):
     """Marks in ``bits`` (uint32[words], cleared first) the tokens allowed after the first ``n`` of ``threads`` (any-match lexing).
 
     A thread is (parser state, lexer state, since). Whether the text may end is noted in ``COMPLETES`` (1), and whether any token is
-    allowed (2).
+    allowed (2). The parser states that tokens come to, beside those of the threads, are in ``reached``.
 
     Returns the number of entries in ``miss``, what depends on text, to be walked by the caller; or a status.
     """
     count, accept, nodes = vec64(xc, L_COUNT), vec(xc, L_ACCEPT), bytes_of(xc, L_TRIE_BYTE).shape[0]
     parsers, lists = mat(pc, P_PARSERS, 7), vec(pc, P_LISTS)
     threads = mat(xc, L_THREADS, 3)
-    count[N_ROOTS] = count[N_MISS] = count[N_CHASE] = count[COMPLETES] = 0
+    count[N_ROOTS] = count[N_MISS] = count[N_CHASE] = count[COMPLETES] = count[N_REACHED] = 0
     bits[:] = 0
     worst = i = 0
     while i < n:

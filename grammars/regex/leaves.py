@@ -19,6 +19,8 @@ class Leaf(Protocol):
     Every state must have a non-empty language, and equal remaining languages should be equal objects.
     A class may also carry ``prefix_free = True`` (no member is a proper prefix of another), which lets
     counted repetitions of it be intersected by arithmetic.
+    It may carry ``remainder``, the most bytes of a shortest completion after anything that may have been read (see
+    :mod:`.remainder`).
     """
 
     @property
@@ -67,6 +69,7 @@ class Utf8:
     __slots__ = ("_hash", "ranges", "remaining")
     nullable = False
     prefix_free = True
+    remainder = 4
 
     def __init__(self, ranges: Ranges, remaining: int = 0) -> None:
         self.ranges, self.remaining = ranges, remaining

@@ -70,6 +70,9 @@ def test_a_plan_is_carried_where_the_shortest_completion_does_not_fit() -> None:
             pairs = [(t, len(self.shortest[s])) for t, s in self.edges[state].items() if t != 6]
             return np.array([t for t, _ in pairs], np.int32), np.array([n for _, n in pairs], np.int64)
 
+        def completion_bound(self, state: int) -> float:
+            return float("inf")
+
         def shortest_completion(self, state: int) -> list[int]:
             return self.shortest[state]
 
