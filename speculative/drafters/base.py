@@ -49,7 +49,9 @@ class BaseDrafter:
 # ---------------------------------------------------------------- growing
 def how_of(shape: Shape, step: StepInfo) -> How:
     """How children of a tree of this shape are to be chosen."""
-    return "fixed" if getattr(shape, "fixed", False) else step.how
+    if getattr(shape, "fixed", False):
+        return "fixed"
+    return "without" if step.how == "with" and getattr(shape, "adaptive", False) else step.how
 
 
 def settle(tree: DraftTree, shape: Shape, limit: int) -> DraftTree:

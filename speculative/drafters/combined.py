@@ -103,7 +103,8 @@ class Merged(_Several):
 
     Args:
         drafters: at least one.
-        shares: how much of the step's limit each may use at most; ``None``: whatever those before it left.
+        shares: how much of the step's limit each may use at most; ``None``: whatever those before it left. Shares that sum to at most 1
+            make what one may use independent of what others drew, as verifiers want that do not judge draws in their order.
 
     Raises:
         ValueError: no drafter, or not one share for each, or shares that are no shares.

@@ -15,9 +15,12 @@ class BaseShape:
     Attributes:
         fixed: whether children are to be the most probable ones (not drawn), whatever the verifier likes: for shapes that leave out nodes
             when all are known.
+        adaptive: whether how often a node is drawn from depends on what was drawn there before. Its children are then drawn without
+            replacement, which verifiers that do not judge draws in their order (and would give another law) do not take.
     """
 
     fixed: bool = False
+    adaptive: bool = False
 
     def grow(self, tree: DraftTree, fresh: Sequence[int], limit: int, depth: int) -> list[tuple[int, int]]:
         """See :meth:`speculative.protocol.Shape.grow`."""

@@ -33,6 +33,8 @@ class DySpec(BaseShape):
         unknown: the chance of a node whose drafter has no estimate.
     """
 
+    adaptive = True
+
     def __init__(self, nodes: int = 32, depth: int = 16, threshold: float | None = None, unknown: float = 0.5) -> None:
         if min(nodes, depth) < 1 or not 0 < unknown <= 1 or not (threshold is None or 0 < threshold < 1):
             raise ValueError("nodes and depth are at least 1; unknown and threshold are probabilities above 0")
@@ -40,7 +42,7 @@ class DySpec(BaseShape):
 
     def grow(self, tree: DraftTree, fresh: Sequence[int], limit: int, depth: int) -> list[tuple[int, int]]:
         """See :meth:`speculative.protocol.Shape.grow`."""
-        room = min(limit, self.nodes) - sum(map(len, tree.draws))  # a token that is drawn again counts
+        room = min(limit, self.nodes) - tree.size
         nodes = growable(tree, range(len(tree)), min(depth, self.depth))
         if room < 1 or not nodes:
             return []
@@ -57,7 +59,5 @@ class DySpec(BaseShape):
         left = 1.0
         for draw in tree.draws[node]:
             chance = tree.chances[draw.node]
-            chance = self.unknown if chance is None else chance
-            # with replacement the law stays the same from draw to draw; without, and for the most probable ones, mass is taken away
-            left = left * (1 - chance) if draw.how == "with" else left - chance
+            left -= self.unknown if chance is None else chance
         return max(left, 0.0)

@@ -28,6 +28,8 @@ class Puct(BaseShape):
         unknown: the probability of a node whose drafter has no estimate.
     """
 
+    adaptive = True
+
     def __init__(
         self, nodes: int = 32, depth: int = 10, *, c1: float = 1.25, c2: float = 19652.0, least: float = 0.01, unknown: float = 0.5
     ) -> None:

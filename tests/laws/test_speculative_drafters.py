@@ -114,7 +114,7 @@ DRAWN: dict[str, tuple[Make, Any, Any]] = {
     "model, sequoia": (lambda p: d.ModelDrafter(near(p)), s.Sequoia(10, 3), Recursive()),
     "model, opt-tree": (lambda p: d.ModelDrafter(near(p)), s.OptTree(8, 3, gain=0.05), Recursive()),
     "model, dyspec": (lambda p: d.ModelDrafter(near(p)), s.DySpec(8, 3), Recursive()),
-    "model, dyspec, repeated draws": (lambda p: d.ModelDrafter(near(p)), s.DySpec(8, 3), MultiCandidate()),
+    "model, dyspec, candidates": (lambda p: d.ModelDrafter(near(p)), s.DySpec(8, 3), MultiCandidate()),
     "model, dyspec by threshold": (lambda p: d.ModelDrafter(near(p)), s.DySpec(8, 3, threshold=0.1), Recursive()),
     "model, search": (lambda p: d.ModelDrafter(near(p)), s.Puct(8, 3), Recursive()),
     "staged": (lambda p: d.StagedDrafter(near(p), d.PromptLookup(), shape=s.Chain(2)), s.Branches(2, 1, 1), MultiCandidate()),
@@ -159,6 +159,13 @@ def test_invariant_verification_gives_the_texts_of_plain_decoding(name: str) -> 
     with_drafts = texts(problem, make(problem), shape, Matching(), draws=60)
     without = texts(problem, d.Forced(), s.Chain(1), Matching(), draws=60)
     assert with_drafts == without
+
+
+def test_shapes_that_adapt_are_refused_by_verifiers_without_order() -> None:
+    problem = case("free")
+    for shape in (s.DySpec(8, 3), s.Puct(8, 3)):
+        with pytest.raises(ValueError, match="not 'without'"):
+            texts(problem, d.ModelDrafter(near(problem)), shape, SpecInfer(), draws=4)
 
 
 def test_a_biased_draft_is_found() -> None:
