@@ -182,6 +182,7 @@ class Loop:
         self._shaper: Shaper | None = None
         verifier.check(settings)
         pace.begin(verifier.invariant)
+        self._clock: Callable[[], float] = getattr(pace, "clock", time.perf_counter)
 
     # ------------------------------------------------------------ rows
     def row(self, index: int, request: Request, ends: Sequence[int]) -> Row:
@@ -213,12 +214,12 @@ class Loop:
 
     def step(self, rows: Sequence[Row]) -> Round:
         """One step of rows that have not ended; moves their places."""
-        began = time.perf_counter()
+        began = self._clock()
         trees = self._draft(rows)
-        drafted = time.perf_counter()
+        drafted = self._clock()
         nodes = [tree.open() for tree in trees]
         scores = self._scores([tree.places[n].context for tree, open_ in zip(trees, nodes) for n in open_])
-        answered = time.perf_counter()
+        answered = self._clock()
         shaper = self._shape_with(scores, rows)
         parts = scores.split([len(open_) for open_ in nodes])
         self.verifier.prepare(trees, nodes, shaper)
@@ -231,7 +232,7 @@ class Loop:
             Outcome(row.index, tree, verdict.path, [step.token for step in given], row.place, open_, part)
             for row, tree, verdict, given, open_, part in zip(rows, trees, verdicts, steps, nodes, parts)
         ]
-        done = time.perf_counter()
+        done = self._clock()
         self._observe(rows, outcomes)
         seconds = Seconds(drafted - began, answered - drafted, done - answered)
         self.pace.observe(outcomes, seconds)

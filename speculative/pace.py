@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -109,6 +110,10 @@ class _Rates:
 
 
 _CHEAP = 0.03  # drafts that cost less than this share of a forward are always made, and trimmed afterwards
+_DEAR = 0.2  # a share of a forward from which on a draft that can be cut afterwards is not made whole
+_FREE = 0.01  # a share of a forward below which drafts are made at every step, whether they are used or not
+_LONGEST_PAUSE = 16  # steps
+_ROOM, _FADE, _SMALLEST = 2.0, 0.97, 4  # a draft has twice the nodes that were kept of one lately, and twice these at least
 _HOPE = 0.5  # chance of a proposal about which nothing is known
 
 
@@ -133,20 +138,32 @@ class Adaptive:
         nodes, depth: most of a row and step, see :class:`Bound`.
         costs: costs to begin with, frozen ones (:meth:`Costs.freeze`, :meth:`Costs.of`) stay as they are; ``None``: measured.
         reproducible: refuse what would make the text depend on measured times.
+        clock: seconds.
 
     Raises:
         ValueError: ``nodes`` or ``depth`` below 1; or (when decoding begins) see ``reproducible``.
     """
 
-    def __init__(self, nodes: int = 64, depth: int = 16, *, costs: Costs | None = None, reproducible: bool = True) -> None:
+    def __init__(
+        self,
+        nodes: int = 64,
+        depth: int = 16,
+        *,
+        costs: Costs | None = None,
+        reproducible: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         if nodes < 1 or depth < 1:
             raise ValueError(f"nodes and depth must be at least 1, not {nodes} and {depth}")
-        self.nodes, self.depth, self.reproducible = nodes, depth, reproducible
+        self.nodes, self.depth, self.reproducible, self.clock = nodes, depth, reproducible, clock
         self.costs = Costs() if costs is None else costs
         self._reach = _Rates()  # of a depth: whether so many drafts in a row were taken
         self._taken = _Rates()  # of a kind of proposal: whether it was taken where its parent was
         self._sizes = 1.0  # nodes for each token of depth, on average
         self._seen: set[int] = set()
+        self._cuts = False  # whether drafts are cut to size
+        self._largest = float(nodes)  # what was kept of one lately, at most
+        self._pause = self._wait = 0  # steps without drafts: of the last pause, and still to come
 
     def begin(self, invariant: bool) -> None:
         """See :meth:`Pace.begin`."""
@@ -160,8 +177,14 @@ class Adaptive:
     # ------------------------------------------------------------ before drafting
     def bounds(self, rows: Sequence[int], places: Sequence[Place]) -> list[Bound]:
         """See :meth:`Pace.bounds`."""
-        depth = self._best_depth(len(rows))
-        return [Bound(self.nodes, depth) if depth else Bound(0, 0)] * len(rows)
+        if self._wait:
+            self._wait -= 1
+            return [Bound(0, 0)] * len(rows)
+        # what is cut to size afterwards may as well be drafted whole, unless that takes long
+        whole = self._cuts and self.costs.draft(self.depth) < _DEAR * self.costs.target(len(rows))
+        depth = self.depth if whole else self._best_depth(len(rows))
+        nodes = min(self.nodes, math.ceil(_ROOM * self._largest)) if whole else self.nodes
+        return [Bound(nodes, depth) if depth else Bound(0, 0)] * len(rows)
 
     def _best_depth(self, rows: int) -> int:
         """How deep to draft; all the depth there is where nothing is known, or drafting costs nothing to speak of."""
@@ -189,12 +212,24 @@ class Adaptive:
         gains = accumulate((-value for value, _, _ in values), initial=float(rows))
         rates = [gain / target(whole + n) for n, gain in enumerate(gains)]
         count = max(range(len(rates)), key=rates.__getitem__)
+        self._cuts = all(fixed)
+        if values and self._cuts:
+            self._rest(count)
+            self._largest = max(_FADE * self._largest, count / len(trees), _SMALLEST)
         if count == len(values):
             return list(trees)
         kept: list[set[int]] = [set() for _ in trees]
         for _, i, node in values[:count]:
             kept[i].add(node)
         return [tree.keep(nodes) if cut and len(nodes) < tree.size else tree for tree, nodes, cut in zip(trees, kept, fixed)]
+
+    def _rest(self, count: int) -> None:
+        """Leaves out drafts for longer and longer while nothing of them is kept, where they cost something."""
+        if count or self.costs.draft(self.depth) < _FREE * self.costs.target(1):
+            self._pause = 0
+        else:
+            self._pause = min(max(1, 2 * self._pause), _LONGEST_PAUSE)
+        self._wait = self._pause
 
     def _values(self, tree: DraftTree) -> list[tuple[int, float]]:
         """Each node with the estimated probability that it is accepted; no node has more than its parent."""
