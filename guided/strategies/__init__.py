@@ -9,7 +9,10 @@ A strategy names a function of :mod:`samplers.search` (or a block-wise guide of 
 documented there; this module only checks them, and turns what users have (functions of a text, words) into what samplers take.
 
 What scores texts may be: a function of the generated text; :class:`OfValue`, a function of what the text becomes (the parsed object, an
-instance of the type); or any score of :mod:`samplers.scores`.
+instance of the type); a mapping of words to weights; or any score of :mod:`samplers.scores`.
+
+Reading order: :mod:`.base` (where a strategy runs, and how it is called), :mod:`.beams`, :mod:`.whole` (whole texts, votes, exact
+searches), :mod:`.steps` (steps, trees), :mod:`.guides` (token and block guidance, particles).
 """
 
 from __future__ import annotations

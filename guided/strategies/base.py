@@ -71,15 +71,19 @@ class OfValue:
 
 
 def score_of(given: Any, setting: Setting) -> Any:
-    """The score of :mod:`samplers.scores` that a function, an :class:`OfValue` or a score stands for.
+    """The score of :mod:`samplers.scores` that a function, an :class:`OfValue`, a mapping of words to weights or a score stands for.
 
     Raises:
         ConstraintError: a function of texts where nothing says what tokens mean; or something else.
     """
+    if isinstance(given, Mapping):
+        from samplers.scores.lexicon import Lexicon
+
+        return Lexicon(given, setting.vocabulary("a lexicon"))
     if any(hasattr(given, name) for name in ("rewards", "values", "step_scores")):
         return given
     if not callable(given) and not isinstance(given, OfValue):
-        raise ConstraintError(f"a score is a function of the text, an OfValue, or one of samplers.scores; not {given!r}")
+        raise ConstraintError(f"a score is a function of the text, an OfValue, weighted words, or one of samplers.scores; not {given!r}")
     from samplers.scores.function import Function
 
     if setting.texts is None:

@@ -29,11 +29,10 @@ class _Drawn(Strategy):
     ranked: ClassVar[str]
 
     def run(self, setting: Setting) -> SearchResult:
-        module, _, name = self.function.partition(":")
-        function: Callable[..., Samples] = getattr(import_module(module), name)
+        function: Callable[..., Any] = self.implementation()
         offered = self.offered(setting, inspect.signature(function).parameters)
         began = time.perf_counter()
-        samples = function(setting.target, **self.arguments(setting), **offered)
+        samples: Samples = function(setting.target, **self.arguments(setting), **offered)
         rank = getattr(self, self.ranked)
         return _as_search(samples, setting, None if rank is None else score_of(rank, setting), time.perf_counter() - began)
 
