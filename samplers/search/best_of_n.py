@@ -11,7 +11,7 @@ from ..registry import method
 from ..target import Samples, Target, require_positive
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
 from .pool import Judge, draw_pool
-from .rollout import Row, begin, run
+from .rollout import Row, begin, run, shortest
 
 if TYPE_CHECKING:
     from ..scores.protocol import Reward
@@ -133,6 +133,7 @@ def speculative_rejection(
         alive = _kept(space, alive, judge, alpha)
     rejected = n - len(texts) - len(alive)
     rest = [row.node for row in alive]
+    texts = shortest(space) if complete and not texts else texts
     judge.many([*texts, *rest])
     details = {"rejections": float(rejections), "rejected": float(rejected)}
     return space.result(texts, "speculative rejection", complete=complete, rest=rest, scores=judge, details=details)

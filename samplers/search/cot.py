@@ -12,7 +12,7 @@ from ..registry import method
 from ..target import Target, require_positive
 from .answers import Extractor
 from .frontier import Ending, Progress, SearchBudget, SearchResult, Space
-from .rollout import Row, begin, run
+from .rollout import Row, begin, run, shortest
 from .self_consistency import tally
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def cot_decoding(
         nodes = [*(node for _, _, node in best.values()), *silent]
         scores |= {best[key][2].number: sums[key] for key in best}
     rest = [row.node for row in rows if not row.node.finished and not row.dead]
+    nodes = shortest(space) if complete and not nodes else nodes
     details = {"branches": float(len(rows)), "answers": float(len(votes))}
     return space.result(
         nodes, "CoT-decoding", complete=complete, rest=rest, scores=lambda node: scores.get(node.number, 0.0), details=details

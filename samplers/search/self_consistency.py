@@ -12,7 +12,7 @@ from ..target import Samples, Target, require_positive
 from .answers import Extractor
 from .frontier import Ending, Node, Progress, SearchBudget, SearchResult, Space
 from .pool import Judge, draw_pool
-from .rollout import begin, run
+from .rollout import begin, run, shortest
 
 if TYPE_CHECKING:
     from ..scores.protocol import Reward
@@ -199,6 +199,7 @@ def adaptive_consistency(
             if answer is not None:
                 voting.append((node, answer.key, 1.0))
         votes = tally(voting)
+    texts = shortest(space) if complete and not texts else texts
     answered = {node.number for node, _, _ in voting}
     silent = [node for node in texts if node.number not in answered]
     return elected(space, "Adaptive-Consistency", votes, silent, rest, complete, texts=float(drawn))

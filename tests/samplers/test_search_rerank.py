@@ -21,10 +21,11 @@ from samplers.scores import Function
 from samplers.search.answers import Answer, JsonAnswer, PatternAnswer, whole_text
 from samplers.search.best_of_n import best_of_n, speculative_rejection
 from samplers.search.cot import cot_decoding, margin
-from samplers.search.frontier import SearchBudget, SearchResult
+from samplers.search.frontier import Progress, SearchBudget, SearchResult
 from samplers.search.mbr import expected_utilities, mbr
 from samplers.search.mcts import mcts
 from samplers.search.self_consistency import adaptive_consistency, ahead, self_consistency
+from samplers.search.trace import Trace
 from samplers.search.utilities import bleu, chrf, edit_similarity, exact_match, token_f1
 from samplers.target import Target
 from tests import tiny
@@ -199,7 +200,7 @@ def test_mbr_reads_the_constraints_vocabulary() -> None:
 # ---------------------------------------------------------------- utilities
 def test_utilities_are_one_for_equal_texts_and_between() -> None:
     source = random.Random(3)
-    texts = [" ".join(source.choices(["the", "cat", "sat", "on", "mat"], k=source.randrange(6))) for _ in range(25)]
+    texts = [" ".join(source.choices(["the", "cat", "sat", "on", "mat"], k=source.randrange(6))) for _ in range(12)]
     for utility in (exact_match, token_f1, edit_similarity, chrf, bleu):
         for a in texts:
             assert utility(a, a) == 1.0
@@ -338,6 +339,28 @@ def test_valid_objects_from_a_network() -> None:
             assert result.best.finished, name
             for found in finished:
                 jsonschema.validate(json.loads(BYTES.decode(found.tokens[:-1])), schema)
+
+
+def test_where_the_model_gives_no_way_a_probability() -> None:
+    """The model never says what the constraint wants: the shortest text is what is left, not an error and nothing invalid."""
+    toy = case("random, set")
+    mute = TabularModel(7, 5, lambda prefix: [0.0] * 6 + [1.0])
+    for name, result in _strategies(toy.target(model=mute, max_tokens=6)).items():
+        assert result.best.finished and result.best.logprob == -math.inf, name
+        assert toy.accepts(b"".join(toy_vocabulary().tokens[t] for t in result.best.tokens[:-1])), name
+
+
+def test_traces_hold_what_was_found_and_given_up() -> None:
+    trace = Trace()
+    result = speculative_rejection(FREE, reward=ZEROS, n=16, alpha=0.5, room=16, seed=2, trace=trace)
+    trace.conclude(result)
+    nodes = {node["number"]: node for node in trace.as_dict()["nodes"]}
+    assert all(nodes[number]["status"] == "finished" for number in trace.as_dict()["found"])
+    rejected = [node for node in nodes.values() if "rejected" in node["note"]]
+    assert len(rejected) == result.details["rejected"] and all(node["status"] == "pruned" for node in rejected)
+    seen: list[Progress] = []
+    mcts(FREE, likelihood=1.0, simulations=10, progress=seen.append)
+    assert len(seen) > 3 and seen[-1].best is not None and seen[-1].forwards >= seen[0].forwards
 
 
 def test_same_seed_same_result() -> None:
