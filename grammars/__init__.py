@@ -7,8 +7,8 @@ must come next?) is a pure function of a state.
 
 Reading order: :mod:`.errors`, :mod:`.limits`; :mod:`.vocabulary` (tokens as bytes, the byte trie); :mod:`.regex` (hash-consed
 expressions, lazily derived byte automata); :mod:`.rules` (what every front-end is translated to); :mod:`.constraint` (the base of
-front-ends, composition); the front-ends; :mod:`.lexer`, :mod:`.segments`, :mod:`.parser` and :mod:`.automaton` (the engine); :mod:`.batch` (masks of
-many states); :mod:`.kernels` (numba).
+front-ends, composition); the front-ends; :mod:`.lexer`, :mod:`.segments`, :mod:`.parser` and :mod:`.automaton` (the engine);
+:mod:`.batch` (masks of many states); :mod:`.kernels` (numba).
 
 Names are loaded when they are first used: importing one front-end does not import the others.
 """
