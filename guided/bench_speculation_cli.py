@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from pathlib import Path
 from typing import Annotated
@@ -55,6 +56,7 @@ def speculation(
         names = list(measure.WAYS) if ways == "all" else [name.strip() for name in ways.split(";") if name.strip()]
         tasks = measure.spec_bench_tasks(data, prompts, seed) if prompts else []
         tasks += measure.json_tasks(data, schemas, seed, loaded.vocabulary) if schemas else []
+        random.Random(seed).shuffle(tasks)  # so that a run that is cut short has seen all groups
         options = {"device": device, "dtype": dtype, "threads": torch.get_num_threads(), "cpu": cpu}
         clock = time.process_time if cpu else time.perf_counter
         console = bar_console()

@@ -120,7 +120,8 @@ def _auto(width: int) -> _Made:
     from speculative.shapes.levels import Chain
 
     copied = Shaped(SamDrafter(threshold=1), Chain(24))
-    return _Made(Merged(copied, Shaped(TokenRecycling(width), TokenRecycling.tree(32, 6))), Chain(24))
+    recycled = Shaped(TokenRecycling(width), TokenRecycling.tree(32, 6))
+    return _Made(Merged(copied, recycled, shares=(0.75, 1.0)), Chain(24))
 
 
 def _lookup(width: int) -> _Made:

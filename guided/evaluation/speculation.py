@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from grammars import JsonSchema
 from grammars.errors import GuidedError
@@ -26,6 +27,7 @@ from .verdicts import bar_of, earlier
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from guided.drafting import Speculation
     from guided.model import Model
     from samplers.masked import Request
 
@@ -122,10 +124,15 @@ def _fits(data: Any) -> bool:
 
 def _compiles(schema: Any, vocabulary: Any) -> bool:
     try:
-        JsonSchema(schema).compile(vocabulary)
+        _constraint(schema).compile(vocabulary)
     except GuidedError:
         return False
     return True
+
+
+def _constraint(schema: Any) -> JsonSchema:
+    """JSON as programs write it to each other: without blanks."""
+    return JsonSchema(schema, whitespace="compact")
 
 
 def _record(data: Any) -> str:
@@ -171,13 +178,18 @@ def _plain(job: _Job) -> Timed:
     return [*tokens, *rest], len(rest), job.clock() - began, len(rest), 0, 0
 
 
-def _speculation(draft: Callable[[], Any]) -> Way:
+def _speculation(draft: str | Callable[[], Speculation]) -> Way:
+    """A draft of :mod:`guided.drafting`, or one made by hand; what it has learned stays with it from task to task."""
+    kept: WeakKeyDictionary[Model, Speculation] = WeakKeyDictionary()
+
     def run(job: _Job) -> Timed:
         from guided.drafting import rounds
         from samplers.sampling import Settings
 
         job.model.language_model.clear()  # nothing of the ways before
-        found = rounds(job.model, [job.request], draft(), Settings(0.0))
+        if job.model not in kept:
+            kept[job.model] = _clocked(draft, job) if isinstance(draft, str) else draft()
+        found = rounds(job.model, [job.request], kept[job.model], Settings(0.0))
         tokens = [step.token for step in next(found)]
         forwards = drafted = accepted = timed = 0
         began = job.clock()
@@ -190,6 +202,17 @@ def _speculation(draft: Callable[[], Any]) -> Way:
         return tokens, timed, job.clock() - began, forwards, drafted, accepted
 
     return run
+
+
+def _clocked(name: str, job: _Job) -> Speculation:
+    """What a name stands for; what it measures on the way is measured by the run's own clock."""
+    from guided.drafting import Speculation, parts_of
+    from speculative.pace import Adaptive
+
+    parts = parts_of(name, job.model.language_model, job.model.vocabulary, greedy=True)
+    if isinstance(parts.pace, Adaptive):
+        parts.pace.clock = job.clock
+    return Speculation(parts.drafter, parts.shape, parts.stop, parts.verifier, parts.pace)
 
 
 class _Watch:
@@ -244,12 +267,10 @@ def _transformers(counted: bool = True, **options: Any) -> Way:
     return run
 
 
-def _always(drafter: str, shape: str, nodes: int) -> Callable[[], Any]:
+def _always(drafter: str, shape: str, nodes: int) -> Callable[[], Speculation]:
     """A drafter with a shape of its own, at every step."""
-    from functools import cache
 
-    @cache
-    def made() -> Any:
+    def made() -> Speculation:
         from guided.drafting import Speculation
         from speculative.drafters import SamDrafter, TokenRecycling
         from speculative.pace import Always
@@ -272,14 +293,14 @@ WAYS: Mapping[str, Way] = {
     "transformers": _transformers(),
     "transformers, prompt lookup": _transformers(prompt_lookup_num_tokens=10),
     "transformers, assisted (own first layers)": _transformers(counted=False, assistant_early_exit=8),
-    "forced tokens": _speculation(lambda: "forced"),
-    "lookup": _speculation(lambda: "lookup"),
-    "sam": _speculation(lambda: "sam"),
-    "recycling": _speculation(lambda: "recycling"),
-    "ngrams": _speculation(lambda: "ngrams"),
-    "auto": _speculation(lambda: "auto"),
-    "lookahead": _speculation(lambda: "lookahead"),
-    "jacobi": _speculation(lambda: "jacobi"),
+    "forced tokens": _speculation("forced"),
+    "lookup": _speculation("lookup"),
+    "sam": _speculation("sam"),
+    "recycling": _speculation("recycling"),
+    "ngrams": _speculation("ngrams"),
+    "auto": _speculation("auto"),
+    "lookahead": _speculation("lookahead"),
+    "jacobi": _speculation("jacobi"),
     "sam, chain of 8 always": _speculation(_always("sam", "chain", 8)),
     "recycling, chain of 4 always": _speculation(_always("recycling", "chain", 4)),
     "recycling, template of 16 always": _speculation(_always("recycling", "template", 16)),
@@ -371,11 +392,12 @@ def _request(task: Task, model: Model, max_tokens: int) -> Request:
     from guided.prompts import prompt_ids
     from samplers.masked import Request
 
-    target = target_of(task.schema)
+    constraint = None if task.schema is None else _constraint(task.schema)
+    target = target_of(constraint)
     ids = prompt_ids(model, task.prompt, target, chat=True, instruct=False)
     if len(ids) > _LONGEST_PROMPT:  # the beginning and the end of a long prompt: where it says what to do, mostly
         ids = [*ids[: _LONGEST_PROMPT // 2], *ids[-_LONGEST_PROMPT // 2 :]]
-    compiled = model.compile(task.schema, target)
+    compiled = model.compile(constraint, target)
     room = max_tokens
     if compiled.automaton is not None:  # a text of the language must fit
         room = max(max_tokens, len(compiled.automaton.shortest_completion(compiled.automaton.start)) + 32)

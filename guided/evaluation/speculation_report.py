@@ -28,7 +28,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for record in records:
         done.setdefault(record["task"], set()).add(record["way"])
     rows = [record for record in records if done[record["task"]] == set(ways)]
-    groups = list(dict.fromkeys(record["group"] for record in rows))
+    groups = sorted({record["group"] for record in rows})
     named = {group: [group] for group in groups}
     bench = [group for group in groups if group != JSON_GROUP]
     if bench:
