@@ -4,8 +4,8 @@ A method is a choice of *drafter* (what proposes tokens), *tree shape*, *stop po
 state (:mod:`grammars`), so drafts never leave the language and nothing is rolled back.
 
 Reading order: :mod:`.rules` (places of a text, and what may follow), :mod:`.tree` (what was proposed, and how it was drawn),
-:mod:`.protocol` (the four axes), :mod:`.shaping` (the target's law), :mod:`.verifiers`, :mod:`.pace` (how much to draft), :mod:`.decode`
-(the loop).
+:mod:`.protocol` (the four axes), :mod:`.shaping` (the target's law), :mod:`.verifiers`, :mod:`.drafters`, :mod:`.shapes`, :mod:`.stops`,
+:mod:`.pace` (how much to draft), :mod:`.decode` (the loop).
 """
 
 from .decode import Round, RowRound, decode
