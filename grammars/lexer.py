@@ -132,7 +132,7 @@ class Lexer:
             for e in self.tables.asked_exprs[:asked].tolist():
                 self.mirror.answer(e)
         if status == SEGMENT:
-            self.segments.want(int(count[WANTED]))
+            self.segments.asked(int(count[WANTED]))
         self.grow()
 
     # ------------------------------------------------------------ states

@@ -45,23 +45,30 @@ class Segment:
         row: uint32[words], tokens that stay inside the lexeme (their last byte may complete it).
         exits: int32[n] trie nodes where the lexeme may end inside a token, ascending.
         ends: int32[n] the ends of their subtrees.
-        following: these subtrees merged into one trie: bytes, depths, ends, firsts, tokens (as those of the vocabulary).
+        shape: 2 with exits below exits, 1 with tokens that stay inside below exits, 0 with neither.
+        following: these subtrees merged into one trie: bytes, depths, ends, firsts, tokens (as those of the vocabulary); ``None`` where
+            nobody has asked yet.
         addresses: of all of it, for the kernels.
     """
 
-    __slots__ = ("addresses", "ends", "exits", "following", "nbytes", "row")
+    __slots__ = ("ends", "exits", "following", "row", "shape")
 
-    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32], following: Trie) -> None:
+    def __init__(self, row: NDArray[np.uint32], exits: NDArray[np.int32], ends: NDArray[np.int32], shape: int) -> None:
         row.setflags(write=False)
-        self.row, self.exits, self.ends, self.following = row, exits, ends, following
-        arrays = (row, exits, ends, *following)
-        self.nbytes = sum(array.nbytes for array in arrays)
-        place = [array.ctypes.data for array in arrays]
-        # 2: exits below exits; 1: tokens that stay inside below exits; 0: neither
-        behind = following[4]
-        inside = bool((row[behind >> 5] >> (behind & 31).astype(np.uint32) & np.uint32(1)).any())
-        shape = 2 if (exits[1:] < ends[:-1]).any() else int(inside)
-        self.addresses = [*place[:3], len(exits), shape, *place[3:], len(following[0]), len(behind)]
+        self.row, self.exits, self.ends, self.shape = row, exits, ends, shape
+        self.following: Trie | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.row, self.exits, self.ends, *(self.following or ())))
+
+    @property
+    def addresses(self) -> list[int]:
+        own = [array.ctypes.data for array in (self.row, self.exits, self.ends)]
+        if self.following is None:
+            return [*own, len(self.exits), self.shape, *[0] * 7]
+        behind = [array.ctypes.data for array in self.following]
+        return [*own, len(self.exits), self.shape, *behind, len(self.following[0]), len(self.following[4])]
 
 
 class Repetitions(NamedTuple):
@@ -132,6 +139,17 @@ class Segments:
             tables.tuples[y, 6] = number
         tables.tuples[x, 6] = number
 
+    def asked(self, wanted: int) -> None:
+        """Answers a kernel: makes the segment of a state, or what follows the segment ``-wanted``."""
+        if wanted > 0:
+            self.want(wanted)
+            return
+        made = self.kept[-wanted]
+        self._bytes -= made.nbytes
+        made.following = self._following(made.exits, made.ends)
+        self._bytes += made.nbytes
+        self.lexer.tables.segments[-wanted] = made.addresses
+
     def get(self, x: int) -> Segment:
         """The segment of state ``x`` (of one lexeme)."""
         if not self.lexer.tables.tuples[x, 6]:
@@ -198,12 +216,22 @@ class Segments:
             return counted
         row, exits = self._walk(x, 0)
         exits.sort()
-        ends = self.vocabulary.trie_end[exits]
-        return Segment(row, exits, ends, self._following(exits, ends))
+        return self._segment(row, exits)
 
     def _selected(self, tokens: NDArray[np.bool_], exits: NDArray[np.int32]) -> Segment:
-        ends = self.vocabulary.trie_end[exits]
-        return Segment(np.packbits(tokens, bitorder="little").view(np.uint32), exits, ends, self._following(exits, ends))
+        return self._segment(np.packbits(tokens, bitorder="little").view(np.uint32), exits)
+
+    def _segment(self, row: NDArray[np.uint32], exits: NDArray[np.int32]) -> Segment:
+        v = self.vocabulary
+        ends = v.trie_end[exits]
+        if (exits[1:] < ends[:-1]).any():
+            return Segment(row, exits, ends, 2)
+        # exits lie side by side: where each one's tokens begin and end
+        edges = np.zeros(len(v.trie_tokens) + 1, np.int32)
+        np.add.at(edges, v.trie_first[exits + 1], 1)
+        np.add.at(edges, v.trie_first[ends], -1)
+        behind = v.trie_tokens[edges.cumsum()[:-1] > 0]
+        return Segment(row, exits, ends, int((row[behind >> 5] >> (behind & 31).astype(np.uint32) & np.uint32(1)).any()))
 
     def _walk(self, x: int, body: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
         """Tokens inside of the lexeme, and its exits (in any order); see :func:`grammars.kernels.segments.segment`."""

@@ -15,7 +15,7 @@ I32, I64, F64, U64 = np.int32, np.int64, np.float64, np.uint64
 
 #: Statuses. ASK: rule states (``asked``) or expressions (``asked_exprs``) must be worked out by Python first. GROW: a table is too
 #: small. TOO_MANY: an item set beyond its limit. TEXT: what follows depends on the lexeme's bytes. SEGMENT: that of the lexer state
-#: ``count[WANTED]`` must be made first.
+#: ``count[WANTED]`` must be made first, or what follows segment ``-count[WANTED]``.
 ASK, GROW, TOO_MANY, TEXT, SEGMENT = -1, -2, -3, -4, -5
 #: Bits of a rule state and of a kernel.
 EXPANDED, FINAL, LAST, CAPTURE = 1, 2, 4, 8
@@ -84,7 +84,7 @@ LEXER: list[Field] = [
     ("walk_hash", 0, I32, 1024, -1),
     ("writable", 4, U64, 1, 0),  # bytes that can be written
     # segment: addresses of row, exits and ends; exits; 2 with exits below exits, 1 with tokens that stay inside below exits; addresses of
-    # the bytes, depths, ends, firsts and tokens of the trie of what follows the exits; its nodes; its tokens
+    # the bytes, depths, ends, firsts and tokens of the trie of what follows the exits; its nodes (0: not made yet); its tokens
     ("segments", 12, I64, 64, 0),
     ("set_a", 3, I32, 256, 0),  # scratch: rule state, return, whether a base item
     ("set_b", 3, I32, 256, 0),

@@ -317,8 +317,13 @@ def _exits(pc, xc, j, since, segment, some):
         return at
     n = segments[segment, 3]
     if not some and not vec64(pc, P_COUNT)[REMEMBERS]:
+        if n == 0 or lists[at] == 0:
+            return 0
+        if segments[segment, 10] == 0:  # nobody has asked for what follows yet: it may be all of the vocabulary, behind every byte
+            vec64(xc, L_COUNT)[WANTED] = -segment
+            return SEGMENT
         for g in range(at + 1, at + 1 + lists[at]):
-            if n and _root(xc, 1, segments[segment, 10], lists[g], parsers[lists[g], 5], segment, 0) < 0:
+            if _root(xc, 1, segments[segment, 10], lists[g], parsers[lists[g], 5], segment, 0) < 0:
                 return GROW
         return 0
     exits, ends = words(segments[segment, 1], n), words(segments[segment, 2], n)

@@ -403,6 +403,9 @@ def check_segment(vocabulary: Vocabulary, lexer: Lexer, x: int) -> set[bytes]:
     assert {lexer.path(node) for node in exits} == ends
     assert len(ends) == len(exits)
     assert segment.ends.tolist() == vocabulary.trie_end[segment.exits].tolist()
+    if segment.following is None:
+        lexer.segments.asked(-int(lexer.tables.tuples[x, 6]))
+    assert segment.following is not None
     wanted = {path: sorted(tokens) for path, tokens in merged(vocabulary, lexer, exits).items()}
     assert {path: sorted(tokens) for path, tokens in read(segment.following).items()} == wanted
     return ends
