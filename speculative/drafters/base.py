@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from ..protocol import Drafter, Outcome, Shape, StepInfo
     from ..rules import Place, Rules
 
-__all__ = ["LAW", "BaseDrafter", "Lookup", "Proposal", "draft_below", "graft", "grow", "how_of", "settle", "subset"]
+__all__ = ["BaseDrafter", "Lookup", "Proposal", "draft_below", "graft", "grow", "how_of", "settle", "subset"]
 
 Wanted = tuple[int, int, int]
 """Which tree, which of its nodes, and how many more children."""
 Proposal = tuple[int, float | None]
 """A token, and the estimated probability that it is accepted (``None``: no estimate)."""
-LAW = "a drafter of fixed proposals: the law is the verifier's"
-"""Of drafters in the table of methods."""
 
 
 class BaseDrafter:

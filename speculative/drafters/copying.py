@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from samplers.registry import method
 
-from .base import LAW, Lookup, Proposal
+from .base import Lookup, Proposal
 from .texts import Spot, Texts, follow
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class NgramIndex:
 @method(
     "prompt lookup decoding",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="a few dictionary look-ups a step",
     paper="Saxena 2023 (prompt lookup decoding); Yang et al. 2023, arXiv:2304.04487",
     use="speculative.decode(..., drafter=PromptLookup())",
@@ -110,7 +110,7 @@ class PromptLookup(Lookup):
 @method(
     "LLMA",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="a few dictionary look-ups a step; the references are indexed once",
     paper="Yang et al. 2023, arXiv:2304.04487",
     use="speculative.decode(..., drafter=ReferenceCopy(references))",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from samplers.registry import method
 
 from ..tree import DraftTree
-from .base import LAW, BaseDrafter
+from .base import BaseDrafter
 from .guesses import Answers, guess
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _State:
 @method(
     "Jacobi / Gauss-Seidel decoding",
     law="exact",
-    target=LAW + "; with greedy verification the fixed point, which is the greedy text",
+    target="a drafter of fixed proposals: the law is the verifier's; with greedy verification the fixed point, which is the greedy text",
     cost="block more tokens in each forward of the target",
     paper="Santilli et al. 2023, arXiv:2305.10427; Song et al. 2021, arXiv:2002.03629",
     use="speculative.decode(..., drafter=JacobiDrafter(), verifier=Greedy())",

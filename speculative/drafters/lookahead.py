@@ -12,7 +12,7 @@ import torch
 from samplers.registry import method
 
 from ..tree import DraftTree
-from .base import LAW, BaseDrafter
+from .base import BaseDrafter
 from .guesses import Answers, guess
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class _State:
 @method(
     "Lookahead Decoding",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="(window + guesses) * (n - 1) more tokens in each forward of the target",
     paper="Fu et al. 2024, arXiv:2402.02057",
     use="speculative.decode(..., drafter=LookaheadDrafter())",

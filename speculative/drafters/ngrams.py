@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from samplers.registry import method
 
-from .base import LAW, Lookup, Proposal
+from .base import Lookup, Proposal
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ class NgramTable:
 @method(
     "ADED tri-gram",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="a few dictionary entries a token",
     paper="Liu et al. 2024, arXiv:2407.12021",
     use="speculative.decode(..., drafter=NgramDrafter(), shape=Puct())",

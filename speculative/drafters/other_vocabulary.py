@@ -12,7 +12,7 @@ from samplers.registry import method
 
 from ..rules import DEAD
 from ..tree import DraftTree
-from .base import LAW, Lookup, Proposal
+from .base import Lookup, Proposal
 from .model import ModelDrafter
 from .texts import Texts
 from .vocabularies import Respelled, Shared
@@ -34,7 +34,7 @@ _PAPER = "Timor et al. 2025, arXiv:2502.05202"
 @method(
     "string-level drafts",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="forwards of the draft model; the text's end is tokenised twice a step",
     paper=_PAPER + " (SLEM)",
     use="speculative.decode(..., drafter=StringDrafter(model, draft_vocabulary, target_vocabulary))",

@@ -12,7 +12,7 @@ from samplers.registry import method
 
 from ..shapes.levels import Template
 from ..shapes.sequoia import best_tree
-from .base import LAW, Lookup, Proposal
+from .base import Lookup, Proposal
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ _ACCEPTANCE = (0.45, 0.15, 0.08, 0.05, 0.035, 0.025, 0.02, 0.015)  # by rank, of
 @method(
     "Token Recycling",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="the best tokens of every verified position are looked for; width * k integers are kept",
     paper="Luo et al. 2024, arXiv:2408.08696",
     use="speculative.decode(..., drafter=TokenRecycling(model.width), shape=TokenRecycling.tree())",

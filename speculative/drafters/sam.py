@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from samplers.registry import method
 
-from .base import LAW, Lookup, Proposal, subset
+from .base import Lookup, Proposal, subset
 from .suffix_automaton import SuffixAutomaton
 from .texts import Spot, Texts, follow
 
@@ -48,7 +48,7 @@ class _Text:
 @method(
     "SAM-Decoding",
     law="exact",
-    target=LAW,
+    target="a drafter of fixed proposals: the law is the verifier's",
     cost="amortised constant a token; the corpus's automaton takes about a microsecond and half a kilobyte a token, once",
     paper="Hu et al. 2024, arXiv:2411.10666",
     use="speculative.decode(..., drafter=SamDrafter(corpus, fallback=TokenRecycling(width)))",
