@@ -22,7 +22,10 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from grammars.errors import ModelError
 from samplers.masked import Request
+from samplers.registry import Law
 from samplers.sampling import Settings
+from samplers.warpers.base import Row as Text
+from samplers.warpers.base import Warper
 
 from .drafting import borrowed
 from .processor import GuidedLogitsProcessor
@@ -47,7 +50,7 @@ class SpeculationOutput(GenerateDecoderOnlyOutput):
         drafted, accepted: of each row, tokens that were proposed, and that were taken.
     """
 
-    forwards: int = 0
+    forwards: int | None = None
     drafted: list[int] | None = None
     accepted: list[int] | None = None
 
@@ -83,7 +86,7 @@ def run(
     if config.num_beams > 1 or streamer is not None:
         raise ModelError("speculation writes one text a row, several tokens at once: leave num_beams and streamer out")
     ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.flatten().tolist()
-    constraint, settings, warpers = _law(logits_processor or [], config.do_sample)
+    constraint, settings, warpers = _law(logits_processor or [], config.do_sample, input_ids, attention_mask)
     seed = int(torch.randint(1 << 62, (1,))) if draft_seed is None else draft_seed
     each = config.num_return_sequences if config.do_sample else 1  # generate repeats every prompt that often
     requests = [
@@ -109,7 +112,39 @@ def run(
     return found.output(pad, config.return_dict_in_generate)
 
 
-def _law(processors: Sequence[Any], sample: bool) -> tuple[GuidedLogitsProcessor | None, Settings, list[Any] | None]:
+class _InBatch(Warper):
+    """A logits processor of ``generate`` that is shown one text of the batch at a time, as it is in the batch.
+
+    Some know the batch that they were made for (where the padding of each row ends, say). So a text is padded as its prompt is, and in its
+    row of a batch of that size.
+    """
+
+    law: Law = "lossy"
+    reads_text = True
+
+    def __init__(self, processor: Any, batch: torch.Tensor, prompts: Sequence[tuple[int, ...]]) -> None:
+        self._processor, self._batch = processor, batch
+        self._rows = {prompt: row for row, prompt in reversed(list(enumerate(prompts)))}
+
+    def describe(self) -> str:
+        """See :meth:`Warper.describe`."""
+        return type(self._processor).__name__
+
+    def warp(self, rows: Sequence[Text], scores: torch.Tensor) -> torch.Tensor:
+        """See :meth:`Warper.warp`."""
+        return torch.stack([self._one(row, its) for row, its in zip(rows, scores)])
+
+    def _one(self, text: Text, scores: torch.Tensor) -> torch.Tensor:
+        row, count = self._rows[tuple(text.tokens[: text.prompt])], len(self._batch)
+        ids = torch.cat([self._batch[row], self._batch.new_tensor(list(text.made))]).expand(count, -1).contiguous()
+        shown = scores.float().expand(count, -1).contiguous()  # generate gives them in float32
+        found: torch.Tensor = self._processor(ids, shown)[row]
+        return found.to(scores.dtype)
+
+
+def _law(
+    processors: Sequence[Any], sample: bool, batch: torch.Tensor, attention: torch.Tensor | None
+) -> tuple[GuidedLogitsProcessor | None, Settings, list[Any] | None]:
     """The constraint among logits processors, and the settings and warpers that the others are."""
     guides = [one for one in processors if isinstance(one, GuidedLogitsProcessor)]
     if len(guides) > 1:
@@ -122,7 +157,10 @@ def _law(processors: Sequence[Any], sample: bool) -> tuple[GuidedLogitsProcessor
     if settings is not None:
         return constraint, settings, None
     plain = Settings() if sample else Settings(0.0)
-    return constraint, plain, None if all(one is CONSTRAINT for one in parts) else parts
+    if all(one is CONSTRAINT for one in parts):
+        return constraint, plain, None
+    prompts = [_prompt(batch, attention, row) for row in range(len(batch))]
+    return constraint, plain, [one if one is CONSTRAINT else _InBatch(one, batch, prompts) for one in parts]
 
 
 def _settings(processors: Sequence[Any]) -> Settings | None:
@@ -136,6 +174,11 @@ def _settings(processors: Sequence[Any]) -> Settings | None:
     return Settings(**{fields[name]: getattr(one, fields[name]) for name, one in zip(names, processors)})
 
 
+def _prompt(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, row: int) -> tuple[int, ...]:
+    ids = input_ids[row]
+    return tuple((ids if attention_mask is None else ids[attention_mask[row].to(ids.device).bool()]).tolist())
+
+
 def _request(
     input_ids: torch.Tensor,
     attention_mask: torch.Tensor | None,
@@ -145,8 +188,7 @@ def _request(
     room: int,
     seed: int,
 ) -> Request:
-    ids = input_ids[row]
-    prompt = (ids if attention_mask is None else ids[attention_mask[row].to(ids.device).bool()]).tolist()
+    prompt = _prompt(input_ids, attention_mask, row)
     if constraint is None:
         return Request(prompt, None, room, seed + row)
     budget = constraint.budget(row // each)
