@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Automaton"]
 
 _SEARCH = 20_000
+_STEPS = 100_000  # of tokens that are remembered
 _PROGRESS = 1_000  # states that must be new since the tables were begun, or they are too small for one text
 
 
@@ -60,6 +61,7 @@ class Automaton:
         self._eos = tuple(vocabulary.eos_token_ids)
         self._eos_set = frozenset(self._eos)
         self._threads: list[Threads | None] = [(), ()]
+        self._steps: dict[tuple[int, int], int] = {}
         self._room, self._renewed = limits.arena, -_PROGRESS
         self._arena()
         if not self._stepper.start:
@@ -136,11 +138,18 @@ class Automaton:
 
         Special tokens are never text; an end-of-sequence token leads to :attr:`DONE` where the text may end.
         """
-        if token in self._eos_set:
-            return self.DONE if state == self.DONE or self.accepts(state) else self.DEAD
-        if not self.vocabulary.is_text(token):
-            return self.DEAD
-        return self.advance_bytes(state, self.vocabulary.tokens[token])
+        step = state, token
+        found = self._steps.get(step)
+        if found is None:
+            if token in self._eos_set:
+                return self.DONE if state == self.DONE or self.accepts(state) else self.DEAD
+            if not self.vocabulary.is_text(token):
+                return self.DEAD
+            found = self.advance_bytes(state, self.vocabulary.tokens[token])
+            if len(self._steps) >= _STEPS:
+                self._steps.clear()
+            self._steps[step] = found
+        return found
 
     def advance_bytes(self, state: int, data: bytes) -> int:
         """The state after the bytes ``data``, which need not be whole tokens or characters."""
