@@ -24,8 +24,18 @@ class Line:
         return self._weight > 0
 
     def observe(self, size: int, seconds: float) -> None:
-        """One measurement; one that is far too great counts as what is just too great."""
+        """One measurement; one that is far too great counts as what is just too great.
+
+        One that is far too small shows that those before it were wild (something was compiled, say): they are forgotten, since nothing
+        takes less time than it needs.
+        """
+        if self.known and _WILD * seconds < self(size):
+            self._forget()
         self.note(size, min(seconds, _WILD * self(size)) if self.known else seconds)
+
+    def _forget(self) -> None:
+        self._weight = self._x = self._y = self._xx = self._xy = 0.0
+        self._near.clear()
 
     def note(self, size: int, seconds: float) -> None:
         """One point of the line, as it is."""

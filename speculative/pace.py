@@ -112,7 +112,7 @@ class _Rates:
 _CHEAP = 0.03  # drafts that cost less than this share of a forward are always made, and trimmed afterwards
 _DEAR = 0.2  # a share of a forward from which on a draft that can be cut afterwards is not made whole
 _FREE = 0.01  # a share of a forward below which drafts are made at every step, whether they are used or not
-_LONGEST_PAUSE = 16  # steps
+_LONGEST_PAUSE, _LONGEST_PATIENCE = 16, 64  # steps
 _ROOM, _FADE, _SMALLEST = 2.0, 0.97, 4  # a draft has twice the nodes that were kept of one lately, and twice these at least
 _HOPE = 0.5  # chance of a proposal about which nothing is known
 
@@ -163,6 +163,7 @@ class Adaptive:
         self._seen: set[int] = set()
         self._cuts = False  # whether drafts are cut to size
         self._largest = float(nodes)  # what was kept of one lately, at most
+        self._skipped, self._patience = 0, 4  # steps for which drafting is given up, and how many of them are let pass
         self._pause = self._wait = 0  # steps without drafts: of the last pause, and still to come
 
     def begin(self, invariant: bool) -> None:
@@ -182,9 +183,17 @@ class Adaptive:
             return [Bound(0, 0)] * len(rows)
         # what is cut to size afterwards may as well be drafted whole, unless that takes long
         whole = self._cuts and self.costs.draft(self.depth) < _DEAR * self.costs.target(len(rows))
-        depth = self.depth if whole else self._best_depth(len(rows))
+        depth = self.depth if whole else self._best_depth(len(rows)) or self._retried()
         nodes = min(self.nodes, math.ceil(_ROOM * self._largest)) if whole else self.nodes
         return [Bound(nodes, depth) if depth else Bound(0, 0)] * len(rows)
+
+    def _retried(self) -> int:
+        """The depth of another try after drafting was given up, 0 meanwhile: what was measured may have been an accident."""
+        self._skipped += 1
+        if self._skipped <= self._patience:
+            return 0
+        self._skipped, self._patience = 0, min(2 * self._patience, _LONGEST_PATIENCE)
+        return self.depth
 
     def _best_depth(self, rows: int) -> int:
         """How deep to draft; all the depth there is where nothing is known, or drafting costs nothing to speak of."""
