@@ -113,7 +113,7 @@ _CHEAP = 0.03  # drafts that cost less than this share of a forward are always m
 _DEAR = 0.2  # a share of a forward from which on a draft that can be cut afterwards is not made whole
 _FREE = 0.01  # a share of a forward below which drafts are made at every step, whether they are used or not
 _LONGEST_PAUSE, _LONGEST_PATIENCE = 16, 64  # steps
-_ROOM, _FADE, _SMALLEST = 2.0, 0.97, 4  # a draft has twice the nodes that were kept of one lately, and twice these at least
+_ROOM, _FADE, _SMALLEST = 2.0, 0.9, 4  # a draft has twice the nodes that were kept of one lately, and twice these at least
 _HOPE = 0.5  # chance of a proposal about which nothing is known
 
 

@@ -177,3 +177,43 @@ def test_prompts_are_not_taken_for_steps() -> None:
     assert not pace.costs.target.known
     pace.observe([outcome], Seconds(0.0, 1.0, 0.0))
     assert pace.costs.target(1) == pytest.approx(1.0)
+
+
+def test_a_first_draft_that_took_long_by_accident_does_not_end_drafting() -> None:
+    now, calls = 0.0, 0
+
+    class Slow(Fixed):
+        """Compiles something in its second draft; the first one is not measured."""
+
+        def draft(self, *args: Any) -> list[DraftTree]:
+            nonlocal now, calls
+            calls += 1
+            now += 500.0 if calls == 2 else 0.01
+            return super().draft(*args)
+
+    class Clocked(TabularModel):
+        def next_logprobs(self, contexts: Any) -> torch.Tensor:
+            nonlocal now
+            now += 1.0 + 0.02 * len(contexts)
+            return super().next_logprobs(contexts)
+
+    plain = cycle(1)
+    model = Clocked(8, 7, lambda prefix: plain.next_logprobs([plain.context(prefix)])[0].exp().tolist(), memory=1)
+    pace = Adaptive(clock=lambda: now)
+    requests = [Request([0], None, 200, 0)]
+    rounds = list(decode(model, requests, Slow(plain), verifier=Greedy(), shape=Branches(1, 1, 1, 1), settings=GREEDY, pace=pace))
+    assert drafted(rounds)[-20:-1] == [4] * 19
+    assert pace.costs.draft(4) == pytest.approx(0.01, rel=0.5)
+
+
+def test_drafts_are_made_about_as_large_as_they_are_kept() -> None:
+    class Wide(Fixed):
+        limits: list[int] = []
+
+        def draft(self, places: Any, shapes: Any, step: Any, generators: Any) -> list[DraftTree]:
+            self.limits += step.limits
+            return super().draft(places, shapes, step, generators)
+
+    drafter = Wide(cycle(1))
+    run(drafter, Adaptive(64, costs=Costs.of(1.0, 0.02, 0.0)))
+    assert drafter.limits[0] == 64 and drafter.limits[-1] <= 16
