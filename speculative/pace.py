@@ -89,7 +89,7 @@ class Always:
 class _Rates:
     """Frequencies by key, with forgetting: what was not seen for long is believed less, so that it is tried again by and by."""
 
-    def __init__(self, memory: float = 0.99, prior: float = 2.0) -> None:
+    def __init__(self, memory: float = 0.96, prior: float = 2.0) -> None:
         self._memory, self._prior = memory, prior
         self._known: dict[object, tuple[float, float, int]] = {}  # trials, successes, and the step they were noted at
         self.step = 0
