@@ -114,7 +114,7 @@ def test_parts_run_and_are_reported(part: str, model: Model, data: Path, tmp_pat
     written = (tmp_path / "search.jsonl").read_text()
     assert run_searches(model, data, tmp_path, **options) == records and (tmp_path / "search.jsonl").read_text() == written
     ((title, head, body),) = report.tables(records)
-    assert "1 prompts" in title and all(len(row) == len(head) for row in body)
+    assert "(1 prompt)" in title and all(len(row) == len(head) for row in body)
     if part == "beams":
         assert all(row[1] == "1 of 1" and float(row[2]) < 1e-3 for row in body)
     if part == "objects":

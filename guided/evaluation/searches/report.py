@@ -27,7 +27,7 @@ def tables(records: Sequence[Record]) -> list[Titled]:
         rows = [record for record in records if record["part"] == part]
         if rows:
             head, body = made[part](rows)
-            found.append((f"{title} ({_cases(rows)} prompts)", head, body))
+            found.append((f"{title} ({_prompts(rows)})", head, body))
     return found
 
 
@@ -38,6 +38,11 @@ def markdown(records: Sequence[Record]) -> str:
 
 def _cases(rows: Iterable[Record]) -> int:
     return len({row["case"].split()[0] for row in rows})
+
+
+def _prompts(rows: Iterable[Record]) -> str:
+    count = _cases(rows)
+    return f"{count} prompt{'s' * (count != 1)}"
 
 
 def _groups(rows: Iterable[Record]) -> dict[str, list[Record]]:
@@ -109,6 +114,7 @@ def plot(records: Sequence[Record], path: Path) -> bool:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import ScalarFormatter
 
     rows = [record for record in records if record["part"] == "rewards"]
     if not rows:
@@ -125,9 +131,11 @@ def plot(records: Sequence[Record], path: Path) -> bool:
         for x, y, size in points:
             axes.annotate(str(size), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=7)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_formatter(ScalarFormatter())
     axes.set_xlabel("forwards (distinct contexts that the model was asked about)")
     axes.set_ylabel("pleasant words less unpleasant ones, of the result")
-    axes.set_title(f"Reward by what is spent ({_cases(rows)} prompts; numbers: texts, blocks or particles)", fontsize=10)
+    axes.set_title(f"Reward by what is spent ({_prompts(rows)}; numbers: texts, blocks or particles)", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
