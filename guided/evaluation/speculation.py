@@ -131,8 +131,8 @@ def _compiles(schema: Any, vocabulary: Any) -> bool:
 
 
 def _constraint(schema: Any) -> JsonSchema:
-    """JSON as programs write it to each other: without blanks."""
-    return JsonSchema(schema, whitespace="compact")
+    """JSON as programs write it to each other: without blanks, and no character escaped that need not be."""
+    return JsonSchema(schema, whitespace="compact", escapes="minimal")
 
 
 def _record(data: Any) -> str:

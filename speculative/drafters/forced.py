@@ -117,7 +117,10 @@ class Forced(BaseDrafter):
             bits = int(row[words[0]]) & 0xFFFFFFFF
             if bits & (bits - 1) == 0:
                 return True, (32 * int(words[0]) + bits.bit_length() - 1,)
-        return False, tuple(rules.forced(place))
+        automaton = rules.automaton
+        assert automaton is not None
+        # the last tokens might be merged with what follows: likely enough for a draft, and counted (see observe)
+        return False, tuple(automaton.vocabulary.encode(automaton.forced_bytes(place.state)))
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
         """Counts how often the canonical tokenisation is what the target writes."""
