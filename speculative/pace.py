@@ -161,6 +161,7 @@ class Adaptive:
         self._taken = _Rates()  # of a kind of proposal: whether it was taken where its parent was
         self._sizes = 1.0  # nodes for each token of depth, on average
         self._seen: set[int] = set()
+        self._asked = False  # whether there was a draft in this step, even one of nothing
         self._cuts = False  # whether drafts are cut to size
         self._largest = float(nodes)  # what was kept of one lately, at most
         self._skipped, self._patience = 0, 4  # steps for which drafting is given up, and how many of them are let pass
@@ -180,10 +181,12 @@ class Adaptive:
         """See :meth:`Pace.bounds`."""
         if self._wait:
             self._wait -= 1
+            self._asked = False
             return [Bound(0, 0)] * len(rows)
         # what is cut to size afterwards may as well be drafted whole, unless that takes long
         whole = self._cuts and self.costs.draft(self.depth) < _DEAR * self.costs.target(len(rows))
         depth = self.depth if whole else self._best_depth(len(rows)) or self._retried()
+        self._asked = depth > 0 and any(place.left > 1 for place in places)
         nodes = min(self.nodes, math.ceil(_ROOM * self._largest)) if whole else self.nodes
         return [Bound(nodes, depth) if depth else Bound(0, 0)] * len(rows)
 
@@ -276,7 +279,7 @@ class Adaptive:
         rows = {outcome.row for outcome in outcomes}
         if rows <= self._seen:  # the first step of a row evaluates its prompt as well
             tokens = sum(len(outcome.nodes) for outcome in outcomes)
-            self.costs.observe(tokens, deepest, seconds.target + seconds.verify, seconds.draft)
+            self.costs.observe(tokens, max(deepest, int(self._asked)), seconds.target + seconds.verify, seconds.draft)
         self._seen |= rows
 
 
