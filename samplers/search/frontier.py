@@ -307,7 +307,7 @@ class Space:
         """The node as scores see it."""
         from ..scores.protocol import Candidate
 
-        return Candidate(node.context, len(self.target.prompt), node.finished)
+        return Candidate(node.context, len(self.target.prompt), node.finished, self.target.ends)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -496,4 +496,5 @@ class Space:
                 blocked = ~allowed[i]
                 count = int(blocked.sum())
                 likely = rows[i].masked_fill(allowed[i], -math.inf).topk(min(_EXAMPLES, count)).indices.tolist()
-                self.trace.blocked(node.number, count, [self.text(token) or str(token) for token in likely])
+                name = self.trace.text or "token {}".format
+                self.trace.blocked(node.number, count, [self.text(token) or name(token) for token in likely])

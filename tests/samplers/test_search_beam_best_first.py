@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -157,7 +158,7 @@ def test_best_first_beams_with_regularisers(regulariser: Regulariser) -> None:
 def test_a_weight_evens_texts_out() -> None:
     def unevenness(found: Any) -> float:
         path = found.node.path()
-        surprisals = [a.logprob - b.logprob for a, b in zip(path, path[1:])]
+        surprisals = [a.logprob - b.logprob for a, b in itertools.pairwise(path)]
         return sum((u - sum(surprisals) / len(surprisals)) ** 2 for u in surprisals) / len(surprisals)
 
     lower = 0
