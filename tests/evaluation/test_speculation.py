@@ -73,7 +73,8 @@ def test_run_goes_on_and_is_summed_up(data: Path, model: Model, tmp_path: Path) 
     plain = [record for record in records if record["way"] == "plain"]
     assert all(record["forwards"] == record["timed"] == record["tokens"] - 1 and record["seconds"] == 1.0 for record in plain)
     (forced,) = [r for r in records if r["way"] == "forced tokens" and r["group"] == measure.JSON_GROUP]
-    assert forced["forwards"] == forced["timed"] - forced["accepted"]
+    # every forward gives one token besides those that were accepted, but for the last where an accepted one ends the text
+    assert forced["forwards"] - (forced["timed"] - forced["accepted"]) in (0, 1)
 
     path = tmp_path / "speculation.jsonl"
     lines = path.read_text().splitlines()
