@@ -21,7 +21,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from .base import OfValue, Setting, Strategy, score_of
-from .beams import Beam, BestFirstBeam, DiverseBeam, UidBeam
+from .beams import Beam, BestFirstBeam, DiverseBeam, DynamicBeamAllocation, GridBeam, NeuroLogic, UidBeam
 from .guides import Args, Blockwise, Controlled, Grace, Guide, Rad, Smc
 from .steps import AStarSteps, Mcts, Phi, Rebase, WeakToStrong
 from .whole import AdaptiveConsistency, AStar, BestOfN, BranchAndBound, Cot, Mbr, SelfConsistency, SpeculativeRejection
@@ -40,10 +40,13 @@ __all__ = [
     "Controlled",
     "Cot",
     "DiverseBeam",
+    "DynamicBeamAllocation",
     "Grace",
+    "GridBeam",
     "Guide",
     "Mbr",
     "Mcts",
+    "NeuroLogic",
     "OfValue",
     "Phi",
     "Rad",
@@ -64,6 +67,9 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "best-first-beam": BestFirstBeam,
     "diverse-beam": DiverseBeam,
     "uid-beam": UidBeam,
+    "grid-beam": GridBeam,
+    "dynamic-beam-allocation": DynamicBeamAllocation,
+    "neurologic": NeuroLogic,
     "args": Args,
     "rad": Rad,
     "controlled": Controlled,

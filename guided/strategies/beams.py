@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .base import Strategy
 
-__all__ = ["Beam", "BestFirstBeam", "DiverseBeam", "UidBeam"]
+__all__ = ["Beam", "BestFirstBeam", "DiverseBeam", "DynamicBeamAllocation", "GridBeam", "NeuroLogic", "UidBeam"]
 
 
 @dataclass(frozen=True)
@@ -65,3 +65,53 @@ class UidBeam(Strategy):
     early_stopping: bool | str = False
     patience: float = 1.0
     n: int = 1
+
+
+@dataclass(frozen=True)
+class GridBeam(Strategy):
+    """Texts that have all of some words, by a beam for every number of their tokens; see :mod:`samplers.search.grid_beam`."""
+
+    function: ClassVar[str] = "samplers.search.grid_beam:grid_beam_search"
+
+    words: Any
+    forbidden: Any = ()
+    beams: int = 4
+    length_penalty: float = 1.0
+    early_stopping: bool | str = False
+    whole: bool = True
+    ignore_case: bool = True
+
+
+@dataclass(frozen=True)
+class DynamicBeamAllocation(Strategy):
+    """Texts that have all of some words, by one beam shared out anew at every step; see :mod:`samplers.search.dynamic_beam_allocation`."""
+
+    function: ClassVar[str] = "samplers.search.dynamic_beam_allocation:dynamic_beam_allocation"
+
+    words: Any
+    forbidden: Any = ()
+    beams: int = 8
+    length_penalty: float = 1.0
+    early_stopping: bool | str = False
+    whole: bool = True
+    ignore_case: bool = True
+
+
+@dataclass(frozen=True)
+class NeuroLogic(Strategy):
+    """Texts that have all of some words and none of others, with a look ahead; see :mod:`samplers.search.neurologic`."""
+
+    function: ClassVar[str] = "samplers.search.neurologic:neurologic_astar"
+
+    words: Any
+    forbidden: Any = ()
+    beams: int = 4
+    candidates: int = 24
+    tolerance: float = 2
+    weight: float = 0.5
+    lookahead: int = 4
+    samples: int | None = None
+    length_penalty: float = 1.0
+    early_stopping: bool | str = False
+    whole: bool = True
+    ignore_case: bool = True

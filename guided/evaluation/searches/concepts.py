@@ -20,15 +20,19 @@ __all__ = ["SENTENCE", "tasks"]
 SENTENCE = r"[A-Z][a-z ,']{10,120}\."
 
 
-def methods() -> list[tuple[str, Strategy, bool]]:
-    """Name, strategy, and whether the words are part of the constraint."""
+def methods(words: tuple[str, ...]) -> list[tuple[str, Strategy, bool]]:
+    """For some words: name, strategy, and whether they are part of the constraint."""
     from guided import strategies as s
+
+    wanted = tuple(forms(word) for word in words)
 
     return [
         ("free, greedy", s.Beam(beams=1), False),
         ("free, beam of 4", s.Beam(beams=4), False),
         ("MustInclude, greedy", s.Beam(beams=1), True),
         ("MustInclude, beam of 4", s.Beam(beams=4), True),
+        ("dynamic beam allocation of 16", s.DynamicBeamAllocation(wanted, beams=16), False),
+        ("NeuroLogic A*esque, beam of 4", s.NeuroLogic(wanted, beams=4), False),
     ]
 
 
@@ -36,7 +40,7 @@ def tasks(model: Model, sets: list[tuple[str, ...]], *, max_tokens: int = 32) ->
     """One task a set of concepts and method."""
     found = []
     for i, words in enumerate(sets):
-        for name, strategy, included in methods():
+        for name, strategy, included in methods(words):
             found.append(Task("concepts", str(i), name, _run(model, words, strategy, included, max_tokens)))
     return found
 
