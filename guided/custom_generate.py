@@ -3,7 +3,7 @@
 ``generate`` prepares its arguments as ever and hands them to the strategy. What becomes of them:
 
 * ``input_ids``, ``attention_mask``: a batch of prompts, padded on the left or not; each is searched by itself, with one cache of prefixes;
-* ``max_new_tokens`` (or ``max_length``), ``eos_token_id``, ``pad_token_id``, ``max_time``, ``num_return_sequences``,
+* ``max_new_tokens`` (or ``max_length``), ``eos_token_id``, ``pad_token_id``, ``max_time`` (of the whole batch), ``num_return_sequences``,
   ``return_dict_in_generate``: as in beam search of transformers, scores included (for ``num_return_sequences`` above 1 transformers itself
   asks for a ``num_beams`` that is as large, which says nothing to the strategy);
 * a :class:`guided.GuidedLogitsProcessor` in ``logits_processor`` is the constraint of the search; all other processors act on the
@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,7 @@ def run(
 
     Raises:
         ModelError: an encoder-decoder, or prompts as embeddings; a stopping criterion that a search cannot follow.
-        ValueError: fewer texts were found than ``num_return_sequences``.
+        ValueError: fewer texts were found than ``num_return_sequences``; a trace, and several prompts.
     """
     from samplers.models import HFModel
 
@@ -126,10 +127,12 @@ def run(
         raise ModelError("strategies search decoder-only models, with prompts that are token ids")
     config = generation_config
     guide, others = _split(logits_processor or [])
-    seconds = _seconds(stopping_criteria or [])
+    until = _until(stopping_criteria or [])
     ends = [] if config._eos_token_tensor is None else config._eos_token_tensor.flatten().tolist()
     shared = HFModel(model, eos_token_ids=ends)
     each = max(config.num_beams, config.num_return_sequences)  # generate repeats every prompt that often
+    if search_trace is not None and input_ids.shape[0] > each:
+        raise ValueError(f"a trace is of one search: give one prompt, not {input_ids.shape[0] // each}")
     seed = int(torch.randint(1 << 62, (1,))) if search_seed is None else search_seed
     room = config.max_length - input_ids.shape[1]
     results = []
@@ -137,7 +140,7 @@ def run(
         prompt = _prompt(input_ids, attention_mask, row)
         asked = _Processed(shared, others, input_ids, row, len(prompt)) if others else shared
         results.append(
-            strategy.run(_setting(asked, prompt, i, guide, room, seed, search_budget, seconds, search_trace, text_tokenizer))
+            strategy.run(_setting(asked, prompt, i, guide, room, seed, search_budget, _left(until), search_trace, text_tokenizer))
         )
     return _output(results, input_ids[::each], config)
 
@@ -150,16 +153,22 @@ def _split(processors: Sequence[Any]) -> tuple[GuidedLogitsProcessor | None, lis
     return (guides[0] if guides else None), [one for one in processors if not isinstance(one, GuidedLogitsProcessor)]
 
 
-def _seconds(criteria: Sequence[Any]) -> float | None:
-    """The time that stopping criteria leave; the others must be those that ``generate`` itself adds."""
-    seconds: float | None = None
+def _until(criteria: Sequence[Any]) -> float | None:
+    """When stopping criteria say that time is over, as ``time.time`` counts; the others must be those that ``generate`` itself adds."""
+    until: float | None = None
     for one in criteria:
         name = type(one).__name__
         if name == "MaxTimeCriteria":
-            seconds = one.max_time if seconds is None else min(seconds, one.max_time)
+            end = one.initial_timestamp + one.max_time
+            until = end if until is None else min(until, end)
         elif name not in ("MaxLengthCriteria", "EosTokenCriteria"):
             raise ModelError(f"a search cannot follow the stopping criterion {name}; state the end of the text by a constraint")
-    return seconds
+    return until
+
+
+def _left(until: float | None) -> float | None:
+    """Seconds until then, for all prompts that are still to come; a search that comes too late has next to none."""
+    return None if until is None else max(1e-6, until - time.time())
 
 
 def _prompt(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, row: int) -> tuple[int, ...]:

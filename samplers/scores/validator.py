@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .function import Function
 from .protocol import Candidate
 
@@ -17,7 +19,8 @@ class Validator(Function):
     """A check of what a text spells, beyond what a grammar can say: totals that add up, dates in order, a reference that exists.
 
     Args:
-        check: given the object; ``True``: worth 0; ``False``: ``-penalty``; a number: that number (a penalty of its own, or a reward).
+        check: given the object; ``True`` (NumPy's too): worth 0; ``False``: ``-penalty``; a number: that number
+            (a penalty of its own, or a reward).
         texts: a vocabulary, tokenizer or function from token ids to text.
         parse: from the text to the object; ``str`` leaves the text as it is. A text that it refuses with a ``ValueError`` costs
             ``penalty``.
@@ -42,7 +45,7 @@ class Validator(Function):
 
         def score(thing: Any) -> float:
             found = check(thing)
-            return (0.0 if found else -penalty) if isinstance(found, bool) else float(found)
+            return (0.0 if found else -penalty) if isinstance(found, bool | np.bool_) else float(found)
 
         super().__init__(score, on="object", texts=texts, parse=parse, otherwise=-penalty)
         self.check, self.penalty = check, penalty

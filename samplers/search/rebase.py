@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,11 @@ __all__ = ["rebase", "shares"]
 def shares(rewards: Sequence[float], total: int, temperature: float) -> list[int]:
     """``total`` samples, shared in proportion to ``softmax(rewards / temperature)``.
 
-    Rounded by largest remainders (of equal ones the earlier first), so that the sum is ``total``.
+    Rounded by largest remainders (of equal ones the earlier first), so that the sum is ``total``. Nodes of reward
+    ``-inf`` must not be and get none, even where all are such.
     """
-    if not rewards:
-        return []
+    if max(rewards, default=-math.inf) == -math.inf:
+        return [0] * len(rewards)
     logits = np.asarray(rewards, np.float64) / temperature
     weights = np.exp(logits - logits.max())
     exact = total * weights / weights.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from guided import Choice, GuidedLogitsProcessor, Model, Regex, SearchBudget, Tr
 from guided.strategies import (
     Beam,
     BestFirstBeam,
+    Setting,
     Strategy,
 )
+from samplers.search.frontier import SearchResult
 from tests import tiny
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n", "s"]}
@@ -166,3 +169,27 @@ def test_custom_generate_takes_budgets_and_refuses_what_it_cannot_do(network: An
 
 def test_strategies_are_public() -> None:
     assert guided.strategies.Beam is Beam and issubclass(Beam, Strategy)
+
+
+class _Slow(Beam):
+    """Notes what it may spend."""
+
+    def run(self, setting: Setting) -> SearchResult:
+        assert setting.budget is not None and setting.budget.seconds is not None
+        SECONDS.append(setting.budget.seconds)
+        time.sleep(0.2)
+        return super().run(setting)
+
+
+SECONDS: list[float] = []
+
+
+def test_prompts_of_a_batch_share_the_time(network: Any) -> None:
+    SECONDS.clear()
+    network.generate(**_inputs(True), max_new_tokens=3, max_time=60.0, custom_generate=_Slow(beams=2))
+    assert len(SECONDS) == 2 and 0 < SECONDS[0] <= 60 and SECONDS[1] <= SECONDS[0] - 0.2
+
+
+def test_a_trace_is_of_one_prompt(network: Any) -> None:
+    with pytest.raises(ValueError, match="one prompt"):
+        network.generate(**_inputs(True), max_new_tokens=3, custom_generate=Beam(beams=2), search_trace=Trace())

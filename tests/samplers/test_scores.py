@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 
@@ -132,6 +133,8 @@ def test_validator() -> None:
     check = Validator(lambda numbers: sum(numbers) < 5, texts=digits)
     assert check.values([good, bad, broken, open_]) == [0, -math.inf, -math.inf, 0]
     assert check.rewards([open_, good]) == [-math.inf, 0]
+    arrays = Validator(lambda numbers: np.sum(numbers) < 5, texts=digits)  # NumPy has truth values of its own
+    assert arrays.values([good, bad]) == [0, -math.inf]
     graded = Validator(lambda numbers: -0.5 * sum(numbers), texts=digits, penalty=7)
     assert graded.values([good, broken]) == [-0.5, -7]
     assert Validator(lambda t: t == "[1]", texts=digits, parse=str, penalty=1).values([good, bad]) == [0, -1]

@@ -189,6 +189,8 @@ def test_shares(seed: int) -> None:
         assert np.abs(np.array(found) - 20 * weights / weights.sum()).max() < 1
     assert shares(rewards, 20, 1e-4)[int(np.argmax(rewards))] == 20
     assert shares([], 5, 1.0) == []
+    assert shares([-math.inf, 0.5], 5, 1.0) == [0, 5]
+    assert shares([-math.inf, -math.inf], 5, 1.0) == [0, 0]
 
 
 def test_rebase_gives_n_texts_and_its_samples_to_the_best() -> None:
