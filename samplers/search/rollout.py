@@ -148,5 +148,13 @@ def sample_steps(
 
 
 def step_scores(space: Space, scorer: StepScorer, nodes: list[Node], starts: list[int]) -> list[float]:
-    """Process rewards of the last steps of nodes, in one batch."""
-    return [float(value) for value in scorer.step_scores([space.candidate(node) for node in nodes], starts)] if nodes else []
+    """Process rewards of the last steps of nodes, in one batch.
+
+    Raises:
+        ValueError: one is not a number.
+    """
+    found = [float(value) for value in scorer.step_scores([space.candidate(node) for node in nodes], starts)] if nodes else []
+    for node, value in zip(nodes, found):
+        if math.isnan(value):
+            raise ValueError(f"the process reward of {node.tokens[-8:]} (last tokens) is not a number")
+    return found

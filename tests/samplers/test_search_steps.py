@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jsonschema
@@ -19,7 +19,7 @@ from guided.evaluation.toys import Tokens as Text
 from guided.evaluation.toys import case
 from samplers.models import TabularModel
 from samplers.scores import Function
-from samplers.scores.protocol import Candidate
+from samplers.scores.protocol import Candidate, ValueBase
 from samplers.search.astar_steps import astar_decoding
 from samplers.search.clusters import cluster, tf_idf
 from samplers.search.frontier import Node, SearchBudget, SearchResult, Space
@@ -176,6 +176,17 @@ def test_astar_orders_by_reward_less_what_was_lost() -> None:
 def test_astar_stops_at_n_texts() -> None:
     few, many = (astar_decoding(FREE, scorer=SCORER, rule=Tokens(1), n=n) for n in (1, 3))
     assert few.forwards < many.forwards and len(many.found) >= 3
+
+
+class _NoNumber(ValueBase):
+    def values(self, candidates: Sequence[Candidate]) -> list[float]:
+        return [math.nan] * len(candidates)
+
+
+@pytest.mark.parametrize("search", [astar_decoding, rebase])
+def test_a_scorer_must_give_numbers(search: Callable[..., SearchResult]) -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        search(FREE, scorer=_NoNumber(), rule=Tokens(1))
 
 
 @pytest.mark.parametrize("seed", range(5))
