@@ -226,11 +226,10 @@ class Segments:
         ends = v.trie_end[exits]
         if (exits[1:] < ends[:-1]).any():
             return Segment(row, exits, ends, 2)
-        # exits lie side by side: where each one's tokens begin and end
-        edges = np.zeros(len(v.trie_tokens) + 1, np.int32)
-        np.add.at(edges, v.trie_first[exits + 1], 1)
-        np.add.at(edges, v.trie_first[ends], -1)
-        behind = v.trie_tokens[edges.cumsum()[:-1] > 0]
+        first = v.trie_first[exits + 1]
+        lengths = v.trie_first[ends] - first
+        # the places of the tokens behind each exit, one range after the other
+        behind = v.trie_tokens[np.arange(lengths.sum()) + np.repeat(first - lengths.cumsum() + lengths, lengths)]
         return Segment(row, exits, ends, int((row[behind >> 5] >> (behind & 31).astype(np.uint32) & np.uint32(1)).any()))
 
     def _walk(self, x: int, body: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
