@@ -88,9 +88,10 @@ def by_blocks(space: Space, n: int, k: int, ends: Boundary, score: Score, choose
         name: in the table of methods.
     """
     texts = [_Text(space.start(), source) for source in streams(seed, n)]
+    scored = 0
     while (live := [text for text in texts if not (text.dead or space.is_leaf(text.node))]) and not space.spent:
         for text, drawn in zip(live, draw_blocks(space, [(text.node, text.source) for text in live], k, ends)):
-            _keep(space, text, drawn, score, choose)
+            scored += _keep(space, text, drawn, score, choose)
     nodes = [text.node for text in texts]
     finished = sum(node.finished for node in nodes)
     return Blocks(
@@ -101,16 +102,23 @@ def by_blocks(space: Space, n: int, k: int, ends: Boundary, score: Score, choose
         forwards=space.forwards,
         kl=None,
         method=name,
-        details={"tokens": space.tokens, "dead": sum(t.dead for t in texts), "calls": space.meter.calls, "complete": float(not live)},
+        details={
+            "tokens": space.tokens,
+            "scored": scored,
+            "dead": sum(t.dead for t in texts),
+            "calls": space.meter.calls,
+            "complete": float(not live),
+        },
         blocks=[text.blocks for text in texts],
     )
 
 
-def _keep(space: Space, text: _Text, drawn: list[Drawn], score: Score, choose: Pick) -> None:
+def _keep(space: Space, text: _Text, drawn: list[Drawn], score: Score, choose: Pick) -> int:
+    """Goes on with one of the candidates; how many were scored."""
     able = [i for i, one in enumerate(drawn) if one.alive]
     if not able:
         text.node, text.dead = drawn[0].node, True
-        return
+        return 0
     scores = score(text.node, [drawn[i] for i in able])
     at = able[choose(scores, text.source)]
     found = dict(zip(able, scores))
@@ -118,6 +126,7 @@ def _keep(space: Space, text: _Text, drawn: list[Drawn], score: Score, choose: P
     space.prune([replace(one.node, score=found.get(i, -math.inf)) for i, one in enumerate(drawn) if i != at], "another block was kept")
     text.blocks.append(Block(kept.tokens[len(text.node) :], at, tuple(found.get(i, -math.inf) for i in range(len(drawn)))))
     text.node = kept
+    return len(able)
 
 
 def draw_blocks(space: Space, starts: Sequence[tuple[Node, random.Random]], k: int, ends: Boundary) -> list[list[Drawn]]:

@@ -82,11 +82,9 @@ def blockwise(
         raise ValueError(f"strength must be finite, not {strength}")
     if vocabulary is None and target.automaton is not None:
         vocabulary = target.automaton.vocabulary
-    space, asked = Space(target, ending=ending, budget=budget, trace=trace, progress=progress), 0
+    space = Space(target, ending=ending, budget=budget, trace=trace, progress=progress)
 
     def score(start: Node, drawn: list[Drawn]) -> list[float]:
-        nonlocal asked
-        asked += len(drawn)
         texts = [Candidate(one.node.context, len(target.prompt), one.node.finished, target.ends) for one in drawn]
         found = [float(v) for v in value.values(texts)]
         for v in found:
@@ -99,7 +97,4 @@ def blockwise(
         top = max(logs)
         return proportional([math.exp(x - top) if x > -math.inf else 0.0 for x in logs], source)
 
-    pick = best if strength is None else tilted
-    found = by_blocks(space, n, k, boundary(block, vocabulary), score, pick, seed=seed, name=_NAME)
-    found.details["scored"] = asked
-    return found
+    return by_blocks(space, n, k, boundary(block, vocabulary), score, best if strength is None else tilted, seed=seed, name=_NAME)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -89,11 +88,9 @@ def grace(
         raise ValueError(f"beta must be in [0, 1], not {beta}")
     if vocabulary is None and target.automaton is not None:
         vocabulary = target.automaton.vocabulary
-    space, asked = Space(target, ending=ending, budget=budget, trace=trace, progress=progress), 0
+    space = Space(target, ending=ending, budget=budget, trace=trace, progress=progress)
 
     def score(start: Node, drawn: list[Drawn]) -> list[float]:
-        nonlocal asked
-        asked += len(drawn)
         candidates = [Candidate(o.node.context, len(target.prompt), o.node.finished, target.ends) for o in drawn]
         judged = torch.tensor(scorer.step_scores(candidates, [len(start)] * len(drawn)), dtype=torch.float64)
         if bool(judged.isnan().any()) or bool((judged == math.inf).any()):
@@ -102,10 +99,4 @@ def grace(
         likely = [math.exp(o.log_masked / (len(o.node) - len(start))) for o in drawn]
         return [(1 - beta) * p + beta * d for p, d in zip(likely, shares)]
 
-    def in_proportion(scores: list[float], source: random.Random) -> int:
-        return proportional(scores, source)
-
-    pick = in_proportion if sample else best
-    found = by_blocks(space, n, k, boundary(block, vocabulary), score, pick, seed=seed, name=_NAME)
-    found.details["scored"] = asked
-    return found
+    return by_blocks(space, n, k, boundary(block, vocabulary), score, proportional if sample else best, seed=seed, name=_NAME)
